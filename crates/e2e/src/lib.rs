@@ -1,0 +1,1 @@
+//! staunch-e2e
