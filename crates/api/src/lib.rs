@@ -1,1 +1,24 @@
-//! staunch-api
+//! What people outside the engine implement: sources, sinks and file systems; and what the engine hands to them.
+//!
+//! Owns: the contracts and the guarantees each side gives. Does not own: any implementation, any thread, any clock.
+//! Follows the data: the door to blocking work, files, source, output, sink.
+//!
+//! Invariants:
+//! 1. Nothing that a task calls may block: blocking work goes through [`Io`] and is polled for.
+//! 2. A sink's commit demands a [`CommitPermit`], which only the checkpoint machine can make, when an epoch is durable.
+//! 3. A reader's position and a writer's prepared output are values: they go into the checkpoint, never into a side file.
+
+mod io;
+mod fs;
+mod source;
+mod output;
+mod sink;
+
+pub use io::{Io, IoDoor, Pending};
+pub use fs::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace, WriteFile};
+pub use source::{
+    Assignment, Discovery, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead, SplitSnapshot,
+};
+pub use output::{Output, Rejected};
+pub use sink::{Committable, Committer, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, Swept, SweepScope, WriterContext};
+pub use staunch_protocol::CommitPermit;
