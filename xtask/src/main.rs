@@ -1,1 +1,56 @@
-fn main() {}
+//! Chores of the house, run as `cargo xtask COMMAND`.
+//!
+//! Owns: `tidy`, the checks of STYLE.md and of the rings that no compiler makes.
+//! Does not own: formatting and lints, which are cargo's (`make lint` runs all three).
+
+#![allow(clippy::disallowed_methods, reason = "a tool for developers reads the working tree itself")]
+
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+const HELP: &str =
+    "usage: cargo xtask tidy\n\n  tidy    check sizes, words, rings and pages; prints file:line, what is wrong and what to do";
+
+fn main() -> anyhow::Result<ExitCode> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["tidy"] => tidy(),
+        ["help" | "--help" | "-h"] | [] => {
+            println!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        other => {
+            eprintln!("unknown command: {}\n{HELP}", other.join(" "));
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn tidy() -> anyhow::Result<ExitCode> {
+    let tree = tidy::Tree::load(root())?;
+    let findings = tidy::check(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    println!("tidy: {} files, {} findings", tree.files().len(), findings.len());
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The root of the checkout this program was built from.
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_tidy() {
+        let tree = tidy::Tree::load(root()).expect("the working tree can be read");
+        let findings: Vec<String> = tidy::check(&tree).iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "\n{}\n{} findings; `cargo xtask tidy` prints them too", findings.join("\n"), findings.len());
+    }
+}
