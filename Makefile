@@ -1,0 +1,88 @@
+# Two commands from clone to proof: `make demo` and `make test`. Each target first installs what it needs and is missing.
+#
+# Build output goes outside of the clone, so that a fresh clone does not start from nothing; override with CARGO_TARGET_DIR.
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/staunch
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+export FLINKBENCH_WORK ?= $(CACHE)/flink
+export CARGO_TERM_PROGRESS_WHEN ?= never
+
+# What the own benchmarks are asked for; `make bench BENCH="count-100k --parallelism 2"`.
+BENCH ?= all
+# Options of the comparison; `make bench-flink COMPARE="--passes 1 --rows q0read,count-100k"`.
+COMPARE ?=
+SOAK_SECONDS ?= 3600
+FUZZ_CASES ?= 20000
+
+CARGO := cargo
+STEP = @printf '\n==> %s\n'
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt clippy tidy test-all bench bench-flink soak fuzz docs
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## a real stream, killed again and again; ends with the proof that nothing is lost or doubled
+	@scripts/install.sh build
+	$(STEP) "demo"
+	@$(CARGO) run --quiet --release --locked -p staunch --bin staunch -- demo
+
+test: ## everything: format, tidy, lints, all tests
+	@scripts/install.sh build
+	@$(MAKE) --no-print-directory fmt tidy clippy test-all
+	$(STEP) "all steps passed"
+
+lint: ## format, tidy, lints
+	@scripts/install.sh build
+	@$(MAKE) --no-print-directory fmt tidy clippy
+
+bench: ## own workloads
+	@scripts/install.sh build
+	$(STEP) "own workloads: $(BENCH)"
+	$(CARGO) run --release --locked -p staunch-bench -- $(BENCH)
+
+bench-flink: ## side by side with Flink and a plain loop, in one run on one machine
+	@scripts/install.sh bench-flink
+	$(STEP) "set up Flink in $(FLINKBENCH_WORK)"
+	@bench/flink/setup_flink.sh
+	$(STEP) "build ours and the plain loops"
+	$(CARGO) build --release --locked -p staunch-bench
+	$(CARGO) build --release --locked --manifest-path bench/limit/Cargo.toml
+	$(STEP) "compare"
+	@bench/compare.py $(COMPARE)
+
+soak: ## real processes, killed for an hour (SOAK_SECONDS)
+	@scripts/install.sh build
+	$(STEP) "kill loops for $(SOAK_SECONDS) s"
+	$(CARGO) run --release --locked -p staunch-e2e --bin soak -- --seconds $(SOAK_SECONDS)
+
+fuzz: ## every property test with many more cases (FUZZ_CASES)
+	@scripts/install.sh build
+	$(STEP) "property tests, $(FUZZ_CASES) cases each"
+	PROPTEST_CASES=$(FUZZ_CASES) $(CARGO) test --release --locked -p staunch-types -p staunch-protocol -p staunch-format -p staunch-engine -p staunch-files -p staunch-sim
+
+docs: ## the reference pages, with every link checked
+	@scripts/install.sh build
+	$(STEP) "links and tables of the pages"
+	@$(CARGO) run --quiet --locked -p xtask -- tidy
+	$(STEP) "reference"
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+# The steps of `test` and `lint`.
+
+fmt:
+	$(STEP) "format"
+	$(CARGO) fmt --all --check
+
+tidy:
+	$(STEP) "tidy"
+	@$(CARGO) run --quiet --locked -p xtask -- tidy
+
+clippy:
+	$(STEP) "lints"
+	$(CARGO) clippy --quiet --workspace --all-targets --locked -- -D warnings
+
+test-all:
+	$(STEP) "build and run all tests"
+	$(CARGO) test --workspace --locked
