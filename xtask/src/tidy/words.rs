@@ -12,17 +12,17 @@ const HEADER_WORDS_MIN: usize = 4;
 const TEST_NAME_WORDS_MIN: usize = 3;
 
 /// Forbidden in all Rust code: the text, why and what instead.
-const NEVER: [(&str, &str); 7] = [
+const NEVER: [(&str, &str); 6] = [
     ("thread::sleep", "wait for the event itself (a channel, a condition, a line of output); time goes through the runtime module"),
     ("#[ignore", "make the test fast and certain, or delete it"),
     ("should_panic", "assert on the returned error; an invariant is tested by the state it guards"),
     ("todo!", "finish it or leave it out"),
     ("unimplemented!", "finish it or leave it out"),
     ("dbg!", "remove it"),
-    ("allow(dead_code)", "delete what is not used"),
 ];
 /// Forbidden outside of tests.
-const NOT_OUTSIDE_TESTS: [(&str, &str); 1] = [(".unwrap()", "return the error, or `expect` with the reason why it holds")];
+const NOT_OUTSIDE_TESTS: [(&str, &str); 2] =
+    [(".unwrap()", "return the error, or `expect` with the reason why it holds"), ("allow(dead_code)", "delete what is not used")];
 /// Forbidden outside of programs and tests.
 const NOT_IN_LIBRARIES: [(&str, &str); 4] = [
     ("println!", "return the text, or write to the writer you were given: this panics when the reader has gone"),
@@ -159,11 +159,12 @@ mod tests {
     #[test]
     fn unwrap_and_printing_are_found_outside_of_tests_and_programs_only() {
         one_finding(forbidden, &[("crates/a/src/x.rs", "let a = b.unwrap();\n")], "crates/a/src/x.rs:1: `.unwrap()`");
+        one_finding(forbidden, &[("crates/a/src/x.rs", "#[allow(dead_code)]\n")], "crates/a/src/x.rs:1: `allow(dead_code)`");
         one_finding(forbidden, &[("crates/a/src/main.rs", "let a = b.unwrap();\n")], "crates/a/src/main.rs:1: `.unwrap()`");
         for (word, _) in NOT_IN_LIBRARIES {
             one_finding(forbidden, &[("crates/a/src/x.rs", &format!("{word}(\"a\");\n"))], &format!("crates/a/src/x.rs:1: `{word}`"));
         }
-        let fine = "println!();\n#[cfg(test)]\nmod tests {\n    fn f() { a.unwrap(); }\n}\n";
+        let fine = "println!();\n#[cfg(test)]\nmod tests {\n    #[allow(dead_code)] fn f() { a.unwrap(); }\n}\n";
         no_finding(forbidden, &[("crates/a/src/bin/a/x.rs", fine), ("crates/a/examples/x.rs", "eprintln!();")]);
     }
 
