@@ -14,7 +14,7 @@ COMPARE ?=
 SOAK_SECONDS ?= 3600
 FUZZ_CASES ?= 20000
 
-CARGO := cargo
+CARGO := scripts/cargo
 STEP = @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help

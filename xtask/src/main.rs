@@ -7,8 +7,10 @@
 
 mod tidy;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use anyhow::Context;
 
 const HELP: &str =
     "usage: cargo xtask tidy\n\n  tidy    check sizes, words, rings and pages; prints file:line, what is wrong and what to do";
@@ -29,7 +31,7 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn tidy() -> anyhow::Result<ExitCode> {
-    let tree = tidy::Tree::load(root())?;
+    let tree = tidy::Tree::load(&root()?)?;
     let findings = tidy::check(&tree);
     for finding in &findings {
         println!("{finding}");
@@ -38,9 +40,10 @@ fn tidy() -> anyhow::Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The root of the checkout this program was built from.
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+/// The root of the checkout that cargo runs this in. Asked for when it runs: clones that share a build folder share the program too.
+fn root() -> anyhow::Result<PathBuf> {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").context("CARGO_MANIFEST_DIR is not set; run this as `cargo xtask`")?;
+    Ok(Path::new(&own).join(".."))
 }
 
 #[cfg(test)]
@@ -49,7 +52,7 @@ mod tests {
 
     #[test]
     fn the_tree_is_tidy() {
-        let tree = tidy::Tree::load(root()).expect("the working tree can be read");
+        let tree = tidy::Tree::load(&root().expect("cargo runs the tests")).expect("the working tree can be read");
         let findings: Vec<String> = tidy::check(&tree).iter().map(ToString::to_string).collect();
         assert!(findings.is_empty(), "\n{}\n{} findings; `cargo xtask tidy` prints them too", findings.join("\n"), findings.len());
     }
