@@ -28,7 +28,11 @@ pub(super) fn codes(tree: &Tree, findings: &mut Vec<Finding>) {
     let mut used: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
     for source in tree.sources().filter(|s| s.path.starts_with("crates/")) {
         for (line, text) in source.strings.iter().filter(|(line, text)| is_code(text) && !source.is_test(*line)) {
-            used.entry(text.as_str()).or_insert((&source.path, *line));
+            let (file, other) = *used.entry(text.as_str()).or_insert((&source.path, *line));
+            if crate_of(file) != crate_of(&source.path) {
+                let wrong = format!("code {text} is used by another crate already, at {file}:{other}");
+                findings.push(Finding::new(&source.path, *line, wrong, "take the next free number of the area"));
+            }
         }
     }
     let Some(page) = tree.text(PAGE) else {
@@ -63,6 +67,10 @@ pub(super) fn codes(tree: &Tree, findings: &mut Vec<Finding>) {
             "move it to the list of retired codes, so that it is never used again",
         ));
     }
+}
+
+fn crate_of(path: &str) -> &str {
+    path.split("/src/").next().unwrap_or(path)
 }
 
 fn is_code(text: &str) -> bool {
@@ -111,6 +119,13 @@ mod tests {
     #[test]
     fn codes_in_tests_do_not_count() {
         no_finding(codes, &[("crates/a/src/x/tests.rs", "f(\"F003\")"), (PAGE, "")]);
+    }
+
+    #[test]
+    fn a_code_in_two_crates_is_found_and_in_two_files_of_one_it_is_not() {
+        let row = (PAGE, "| F003 | Invalid | bad | none read | mend it |");
+        one_finding(codes, &[USE, ("crates/b/src/x.rs", USE.1), row], "crates/b/src/x.rs:2: code F003 is used by another crate");
+        no_finding(codes, &[USE, ("crates/a/src/y.rs", USE.1), row]);
     }
 
     #[test]
