@@ -1,0 +1,594 @@
+//! Encoding: a serde serialiser that writes bytes and checks each part against the schema in passing.
+//!
+//! Owns: the bytes of parts. Does not own: what to do when a part does not fit (`learn`).
+//! Data comes from the state backend's keys and values and goes to its buffers.
+//!
+//! Cost: a part that fits costs one look at its place's shape; nothing is allocated, no name is hashed, and names are compared as
+//! pointers first.
+
+use std::fmt::{self, Write as _};
+
+use serde::ser::{self, Serialize, Serializer};
+
+use super::DEPTH_MAX;
+use super::byte_run::ByteRun;
+use super::error::{ValueError, ValueErrorKind};
+use super::learn::{Head, Interrupt, Learner, same};
+use super::schema::{Leaf, PlaceId, Schema, Shape};
+use crate::bytes::{fill_length, length_width, put_length};
+
+/// Encodes the values of one state (or its keys) and learns their schema.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    learner: Learner,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Encoder {
+    /// An encoder that has seen nothing.
+    #[must_use]
+    pub fn new() -> Encoder {
+        Encoder { learner: Learner::new() }
+    }
+
+    /// An encoder that goes on where another stopped, perhaps in an earlier version of the program: its schema will
+    /// also read the bytes that the other wrote. Values that still have the same shape get the same bytes.
+    #[must_use]
+    pub fn resume(schema: &Schema) -> Encoder {
+        Encoder { learner: Learner::resume(schema) }
+    }
+
+    /// Appends the bytes of a value.
+    ///
+    /// # Errors
+    /// `Refused` when the type's own `Serialize` fails; `Limit` when the value nests deeper than [`DEPTH_MAX`] or its type has
+    /// too many shapes. `out` is as before then.
+    #[inline]
+    pub fn encode<T: Serialize + ?Sized>(&mut self, value: &T, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        let start = out.len();
+        loop {
+            let number = self.learner.number;
+            put_length(out, u64::from(number));
+            let walker = Walker { learner: &mut self.learner, out, place: 0, depth: 0 };
+            match value.serialize(walker) {
+                Ok(()) if self.learner.number == number => {
+                    self.learner.used = true;
+                    return Ok(());
+                }
+                Ok(()) | Err(Interrupt::Reshaped) => out.truncate(start),
+                Err(Interrupt::Failed(error)) => {
+                    out.truncate(start);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The schema of everything encoded so far.
+    #[must_use]
+    pub fn schema(&self) -> Schema {
+        self.learner.schema()
+    }
+
+    /// The number that values are written with now. While it is 0, equal values give equal bytes; when it goes up, a value
+    /// written again has different bytes, though both are readable by [`Encoder::schema`].
+    #[must_use]
+    pub fn schema_version(&self) -> u32 {
+        self.learner.number
+    }
+}
+
+/// Writes one part at one place.
+pub(super) struct Walker<'a> {
+    learner: &'a mut Learner,
+    out: &'a mut Vec<u8>,
+    place: PlaceId,
+    depth: u32,
+}
+
+impl ser::Error for Interrupt {
+    #[cold]
+    fn custom<T: fmt::Display>(message: T) -> Interrupt {
+        Interrupt::Failed(ValueError::new(ValueErrorKind::Refused, message.to_string()))
+    }
+}
+
+impl fmt::Display for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Interrupt::Reshaped => f.write_str("the schema has a new version"),
+            Interrupt::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Interrupt {}
+
+impl<'a> Walker<'a> {
+    #[inline]
+    fn leaf<const N: usize>(self, leaf: Leaf, bytes: [u8; N]) -> Result<(), Interrupt> {
+        self.expect_leaf(leaf)?.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn expect_leaf(self, leaf: Leaf) -> Result<&'a mut Vec<u8>, Interrupt> {
+        if !matches!(&self.learner.places[self.place as usize], Shape::Leaf(known) if *known == leaf) {
+            self.learner.settle(self.place, Head::Leaf(leaf), self.out)?;
+        }
+        Ok(self.out)
+    }
+
+    #[inline]
+    fn sized(self, leaf: Leaf, bytes: &[u8]) -> Result<(), Interrupt> {
+        let out = self.expect_leaf(leaf)?;
+        put_length(out, bytes.len() as u64);
+        out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The walker at the place that has the shape of `head`, one level further in.
+    #[inline]
+    fn enter(mut self, fits: bool, head: Head) -> Result<Walker<'a>, Interrupt> {
+        if !fits {
+            self.place = self.learner.settle(self.place, head, self.out)?;
+        }
+        self.depth += 1;
+        if self.depth > DEPTH_MAX { Err(too_deep()) } else { Ok(self) }
+    }
+
+    #[inline]
+    fn shape(&self) -> &Shape {
+        &self.learner.places[self.place as usize]
+    }
+
+    #[inline]
+    fn at(self, place: PlaceId) -> Walker<'a> {
+        Walker { place, ..self }
+    }
+
+    fn tuple(self, name: &'static str, count: usize) -> Result<Items<'a>, Interrupt> {
+        let fits = matches!(self.shape(), Shape::Tuple(tuple) if tuple.items.len() == count && same(&tuple.name, name));
+        let walker = self.enter(fits, Head::Tuple { name, count })?;
+        if count == 0 {
+            walker.out.push(0);
+        }
+        Ok(Items { walker, index: 0, count })
+    }
+
+    #[inline]
+    fn fields(self, name: &'static str) -> Result<Fields<'a>, Interrupt> {
+        let fits = matches!(self.shape(), Shape::Struct(shape) if same(&shape.name, name));
+        let walker = self.enter(fits, Head::Struct { name })?;
+        Ok(Fields { walker, next: 0, count: 0 })
+    }
+
+    /// Writes the number of a variant; the walker of its content, if it has one.
+    #[inline]
+    fn variant(self, name: &'static str, number: u32, variant: &'static str, has_content: bool) -> Result<Option<Walker<'a>>, Interrupt> {
+        let known = match self.shape() {
+            Shape::Enum(shape) if same(&shape.name, name) => match shape.variants.get(number as usize) {
+                Some(known) if known.number == number && same(&known.name, variant) => Some(known.content),
+                _ => None,
+            },
+            _ => None,
+        };
+        let fits = known.is_some_and(|content| content.is_some() == has_content);
+        let walker = self.enter(fits, Head::Variant { name, number, variant, has_content })?;
+        put_length(walker.out, u64::from(number));
+        let content = match known {
+            Some(content) if fits => content,
+            _ => walker.learner.variant(walker.place, number, variant, has_content)?,
+        };
+        Ok(content.map(|place| walker.at(place)))
+    }
+
+    fn content(self, name: &'static str, number: u32, variant: &'static str) -> Result<Walker<'a>, Interrupt> {
+        Ok(self.variant(name, number, variant, true)?.expect("a variant with content has a place for it"))
+    }
+}
+
+#[cold]
+fn too_deep() -> Interrupt {
+    Interrupt::Failed(ValueError::new(ValueErrorKind::Limit, format!("the value nests deeper than {DEPTH_MAX} levels")))
+}
+
+#[cold]
+fn wrong_count() -> Interrupt {
+    Interrupt::Failed(ValueError::new(ValueErrorKind::Refused, "a tuple does not have the number of items it announced"))
+}
+
+macro_rules! fixed {
+    ($($method:ident $type:ty => $leaf:ident,)*) => {$(
+        #[inline]
+        fn $method(self, value: $type) -> Result<(), Interrupt> {
+            self.leaf(Leaf::$leaf, value.to_le_bytes())
+        }
+    )*};
+}
+
+impl<'a> Serializer for Walker<'a> {
+    type Ok = ();
+    type Error = Interrupt;
+    type SerializeSeq = Elements<'a>;
+    type SerializeTuple = Items<'a>;
+    type SerializeTupleStruct = Items<'a>;
+    type SerializeTupleVariant = Items<'a>;
+    type SerializeMap = Entries<'a>;
+    type SerializeStruct = Fields<'a>;
+    type SerializeStructVariant = Fields<'a>;
+
+    fixed! {
+        serialize_i8 i8 => I8, serialize_i16 i16 => I16, serialize_i32 i32 => I32, serialize_i64 i64 => I64, serialize_i128 i128 => I128,
+        serialize_u8 u8 => U8, serialize_u16 u16 => U16, serialize_u32 u32 => U32, serialize_u64 u64 => U64, serialize_u128 u128 => U128,
+        serialize_f32 f32 => F32, serialize_f64 f64 => F64,
+    }
+
+    #[inline]
+    fn serialize_bool(self, value: bool) -> Result<(), Interrupt> {
+        self.leaf(Leaf::Bool, [u8::from(value)])
+    }
+
+    #[inline]
+    fn serialize_char(self, value: char) -> Result<(), Interrupt> {
+        self.leaf(Leaf::Char, u32::from(value).to_le_bytes())
+    }
+
+    #[inline]
+    fn serialize_str(self, value: &str) -> Result<(), Interrupt> {
+        self.sized(Leaf::Str, value.as_bytes())
+    }
+
+    #[inline]
+    fn serialize_bytes(self, value: &[u8]) -> Result<(), Interrupt> {
+        self.sized(Leaf::Bytes, value)
+    }
+
+    #[inline]
+    fn serialize_unit(self) -> Result<(), Interrupt> {
+        self.leaf(Leaf::Unit, [0])
+    }
+
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<(), Interrupt> {
+        self.serialize_unit()
+    }
+
+    #[inline]
+    fn serialize_none(self) -> Result<(), Interrupt> {
+        let fits = matches!(self.shape(), Shape::Option(_));
+        self.enter(fits, Head::Option)?.out.push(0);
+        Ok(())
+    }
+
+    #[inline]
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Interrupt> {
+        let fits = matches!(self.shape(), Shape::Option(_));
+        let walker = self.enter(fits, Head::Option)?;
+        walker.out.push(1);
+        let Shape::Option(content) = *walker.shape() else { unreachable!("an option was entered") };
+        value.serialize(walker.at(content))
+    }
+
+    #[inline]
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _name: &'static str, value: &T) -> Result<(), Interrupt> {
+        value.serialize(self)
+    }
+
+    #[inline]
+    fn serialize_unit_variant(self, name: &'static str, number: u32, variant: &'static str) -> Result<(), Interrupt> {
+        self.variant(name, number, variant, false)?;
+        Ok(())
+    }
+
+    #[inline]
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        number: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), Interrupt> {
+        value.serialize(self.content(name, number, variant)?)
+    }
+
+    #[inline]
+    fn serialize_seq(self, count: Option<usize>) -> Result<Elements<'a>, Interrupt> {
+        let fits = matches!(self.shape(), Shape::Seq(_));
+        let walker = self.enter(fits, Head::Seq)?;
+        let Shape::Seq(element) = *walker.shape() else { unreachable!("a sequence was entered") };
+        let counted = Counted::begin(walker.out, count);
+        Ok(Elements { walker: walker.at(element), counted })
+    }
+
+    fn serialize_tuple(self, count: usize) -> Result<Items<'a>, Interrupt> {
+        self.tuple("", count)
+    }
+
+    fn serialize_tuple_struct(self, name: &'static str, count: usize) -> Result<Items<'a>, Interrupt> {
+        self.tuple(name, count)
+    }
+
+    fn serialize_tuple_variant(self, name: &'static str, number: u32, variant: &'static str, count: usize) -> Result<Items<'a>, Interrupt> {
+        self.content(name, number, variant)?.tuple(variant, count)
+    }
+
+    #[inline]
+    fn serialize_map(self, count: Option<usize>) -> Result<Entries<'a>, Interrupt> {
+        let fits = matches!(self.shape(), Shape::Map(..));
+        let walker = self.enter(fits, Head::Map)?;
+        let Shape::Map(key, value) = *walker.shape() else { unreachable!("a map was entered") };
+        let counted = Counted::begin(walker.out, count);
+        Ok(Entries { walker, key, value, counted })
+    }
+
+    #[inline]
+    fn serialize_struct(self, name: &'static str, _count: usize) -> Result<Fields<'a>, Interrupt> {
+        self.fields(name)
+    }
+
+    #[inline]
+    fn serialize_struct_variant(
+        self,
+        name: &'static str,
+        number: u32,
+        variant: &'static str,
+        _count: usize,
+    ) -> Result<Fields<'a>, Interrupt> {
+        self.content(name, number, variant)?.fields(variant)
+    }
+
+    #[inline]
+    fn collect_seq<I>(self, items: I) -> Result<(), Interrupt>
+    where
+        I: IntoIterator,
+        I::Item: Serialize,
+    {
+        let items = items.into_iter();
+        let count = match items.size_hint() {
+            (least, Some(most)) if least == most => Some(least),
+            _ => None,
+        };
+        let mut elements = self.serialize_seq(count)?;
+        if matches!(elements.walker.shape(), Shape::Leaf(Leaf::U8)) {
+            return elements.bytes(items);
+        }
+        for item in items {
+            ser::SerializeSeq::serialize_element(&mut elements, &item)?;
+        }
+        ser::SerializeSeq::end(elements)
+    }
+
+    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<(), Interrupt> {
+        struct Sink<'a>(&'a mut Vec<u8>);
+        impl fmt::Write for Sink<'_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
+        let out = self.expect_leaf(Leaf::Str)?;
+        let at = out.len();
+        out.push(0);
+        if write!(Sink(out), "{value}").is_err() {
+            return Err(ser::Error::custom("a value's Display failed"));
+        }
+        let length = (out.len() - at - 1) as u64;
+        fill_length(out, at, 1, length);
+        Ok(())
+    }
+}
+
+/// A count that is written before the things are counted.
+struct Counted {
+    at: usize,
+    width: usize,
+    announced: Option<usize>,
+    count: usize,
+}
+
+impl Counted {
+    #[inline]
+    fn begin(out: &mut Vec<u8>, announced: Option<usize>) -> Counted {
+        let at = out.len();
+        put_length(out, announced.unwrap_or(0) as u64);
+        Counted { at, width: out.len() - at, announced, count: 0 }
+    }
+
+    /// Corrects the count if the announced one was missing or wrong.
+    #[inline]
+    fn end(&self, out: &mut Vec<u8>) {
+        if self.announced != Some(self.count) {
+            let surplus = self.width - length_width(self.count as u64).min(self.width);
+            out.drain(self.at..self.at + surplus);
+            fill_length(out, self.at, self.width - surplus, self.count as u64);
+        }
+    }
+}
+
+/// The elements of a sequence.
+pub(super) struct Elements<'a> {
+    walker: Walker<'a>,
+    counted: Counted,
+}
+
+impl Elements<'_> {
+    /// Writes a sequence of which every element so far was a `u8`.
+    #[inline]
+    fn bytes<I>(mut self, items: I) -> Result<(), Interrupt>
+    where
+        I: Iterator,
+        I::Item: Serialize,
+    {
+        let Walker { learner, out, place, .. } = &mut self.walker;
+        let start = out.len();
+        let mut others = false;
+        out.extend(items.map(|item| match item.serialize(ByteRun) {
+            Ok(byte) => byte,
+            Err(_) => {
+                others = true;
+                0
+            }
+        }));
+        if others {
+            return Err(learner.split(*place));
+        }
+        self.counted.count = out.len() - start;
+        self.counted.end(out);
+        Ok(())
+    }
+}
+
+impl ser::SerializeSeq for Elements<'_> {
+    type Ok = ();
+    type Error = Interrupt;
+
+    #[inline]
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Interrupt> {
+        self.counted.count += 1;
+        let Walker { learner, out, place, depth } = &mut self.walker;
+        value.serialize(Walker { learner, out, place: *place, depth: *depth })
+    }
+
+    #[inline]
+    fn end(self) -> Result<(), Interrupt> {
+        self.counted.end(self.walker.out);
+        Ok(())
+    }
+}
+
+/// The items of a tuple.
+pub(super) struct Items<'a> {
+    walker: Walker<'a>,
+    index: usize,
+    count: usize,
+}
+
+impl Items<'_> {
+    #[inline]
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Interrupt> {
+        let Walker { learner, out, place, depth } = &mut self.walker;
+        let Shape::Tuple(tuple) = &learner.places[*place as usize] else { unreachable!("a tuple was entered") };
+        let Some(&item) = tuple.items.get(self.index) else { return Err(wrong_count()) };
+        self.index += 1;
+        value.serialize(Walker { learner, out, place: item, depth: *depth })
+    }
+
+    #[inline]
+    fn finish(self) -> Result<(), Interrupt> {
+        if self.index == self.count { Ok(()) } else { Err(wrong_count()) }
+    }
+}
+
+macro_rules! items {
+    ($($trait:ident $method:ident;)*) => {$(
+        impl ser::$trait for Items<'_> {
+            type Ok = ();
+            type Error = Interrupt;
+            #[inline]
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Interrupt> {
+                self.item(value)
+            }
+            #[inline]
+            fn end(self) -> Result<(), Interrupt> {
+                self.finish()
+            }
+        }
+    )*};
+}
+items! { SerializeTuple serialize_element; SerializeTupleStruct serialize_field; SerializeTupleVariant serialize_field; }
+
+/// The entries of a map.
+pub(super) struct Entries<'a> {
+    walker: Walker<'a>,
+    key: PlaceId,
+    value: PlaceId,
+    counted: Counted,
+}
+
+impl ser::SerializeMap for Entries<'_> {
+    type Ok = ();
+    type Error = Interrupt;
+
+    #[inline]
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Interrupt> {
+        self.counted.count += 1;
+        let Walker { learner, out, depth, .. } = &mut self.walker;
+        key.serialize(Walker { learner, out, place: self.key, depth: *depth })
+    }
+
+    #[inline]
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Interrupt> {
+        let Walker { learner, out, depth, .. } = &mut self.walker;
+        value.serialize(Walker { learner, out, place: self.value, depth: *depth })
+    }
+
+    #[inline]
+    fn end(self) -> Result<(), Interrupt> {
+        self.counted.end(self.walker.out);
+        Ok(())
+    }
+}
+
+/// The fields of a struct.
+pub(super) struct Fields<'a> {
+    walker: Walker<'a>,
+    /// Position in the schema of the field expected next.
+    next: usize,
+    count: usize,
+}
+
+impl Fields<'_> {
+    #[inline]
+    fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Interrupt> {
+        let Walker { learner, out, place, depth } = &mut self.walker;
+        let expected = match &learner.places[*place as usize] {
+            Shape::Struct(shape) if !shape.sparse => match shape.fields.get(self.next) {
+                Some(field) if same(&field.name, name) => Some(field.place),
+                _ => None,
+            },
+            _ => None,
+        };
+        let field = match expected {
+            Some(field) => field,
+            None => learner.field(*place, &mut self.next, name, out)?,
+        };
+        self.next += 1;
+        self.count += 1;
+        value.serialize(Walker { learner, out, place: field, depth: *depth })
+    }
+
+    /// A field that comes and goes: its struct numbers its fields.
+    fn skip(&mut self) -> Result<(), Interrupt> {
+        match &self.walker.learner.places[self.walker.place as usize] {
+            Shape::Struct(shape) if shape.sparse => Ok(()),
+            _ => Err(self.walker.learner.loosen(self.walker.place)),
+        }
+    }
+}
+
+macro_rules! fields {
+    ($($trait:ident)*) => {$(
+        impl ser::$trait for Fields<'_> {
+            type Ok = ();
+            type Error = Interrupt;
+            #[inline]
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Interrupt> {
+                self.field(name, value)
+            }
+            #[cold]
+            fn skip_field(&mut self, _name: &'static str) -> Result<(), Interrupt> {
+                self.skip()
+            }
+            #[inline]
+            fn end(self) -> Result<(), Interrupt> {
+                self.walker.learner.end_struct(self.walker.place, self.count, self.walker.out)
+            }
+        }
+    )*};
+}
+fields! { SerializeStruct SerializeStructVariant }
