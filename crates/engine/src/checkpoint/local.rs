@@ -1,0 +1,159 @@
+//! The checkpoint store in a directory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use staunch_api::{CheckpointStore, EntryKind, FileSystem, ObjectMeta, ObjectWriter, Replace, StoreError, WriteFile};
+
+/// Names that end so are unfinished objects; they are not listed.
+const UNFINISHED: &str = ".unfinished";
+/// Directories deep that a listing goes.
+const DEPTH_MAX: usize = 8;
+
+/// Objects are files under a directory; an object is written under another name, synced, and renamed.
+pub struct LocalStore {
+    file_system: Arc<dyn FileSystem>,
+    root: PathBuf,
+    /// Tells this process's unfinished files from those that others left.
+    writer: String,
+    serial: AtomicU64,
+}
+
+impl LocalStore {
+    /// A store under `root`. `writer` must differ from every other process that uses the directory at the same time.
+    #[must_use]
+    pub fn new(file_system: Arc<dyn FileSystem>, root: &Path, writer: &str) -> LocalStore {
+        LocalStore { file_system, root: root.to_owned(), writer: writer.to_owned(), serial: AtomicU64::new(0) }
+    }
+
+    fn begin(&self, path: &str) -> Result<LocalWriter, StoreError> {
+        let target = self.root.join(path);
+        let directory = target.parent().unwrap_or(&self.root).to_owned();
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let unfinished = directory.join(format!("{name}.{}.{serial}{UNFINISHED}", self.writer));
+        let file = match self.file_system.create(&unfinished) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.file_system.create_directory(&directory).map_err(|e| failed("create the directory", &directory, &e))?;
+                self.file_system.create(&unfinished)
+            }
+            answer => answer,
+        }
+        .map_err(|e| failed("create", &unfinished, &e))?;
+        Ok(LocalWriter { file_system: Arc::clone(&self.file_system), file, unfinished: Some(unfinished), target })
+    }
+
+    fn walk(&self, directory: &Path, prefix: &str, depth: usize, out: &mut Vec<ObjectMeta>) -> Result<(), StoreError> {
+        let entries = match self.file_system.list(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed("list", directory, &error)),
+        };
+        for entry in entries {
+            match entry.metadata.kind {
+                EntryKind::Directory if depth < DEPTH_MAX => {
+                    self.walk(&directory.join(&entry.name), &format!("{prefix}{}/", entry.name), depth + 1, out)?;
+                }
+                EntryKind::File if !entry.name.ends_with(UNFINISHED) => {
+                    out.push(ObjectMeta { path: format!("{prefix}{}", entry.name), bytes: entry.metadata.bytes });
+                }
+                EntryKind::File | EntryKind::Directory | EntryKind::Other => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CheckpointStore for LocalStore {
+    fn put(&self, path: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut writer = self.begin(path)?;
+        writer.append(bytes)?;
+        Box::new(writer).finish()
+    }
+
+    fn writer(&self, path: &str) -> Result<Box<dyn ObjectWriter>, StoreError> {
+        Ok(Box::new(self.begin(path)?))
+    }
+
+    fn read(&self, path: &str, offset: u64, bytes: Option<u64>) -> Result<Vec<u8>, StoreError> {
+        let target = self.root.join(path);
+        let file = match self.file_system.open(&target) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(StoreError::Absent),
+            Err(error) => return Err(failed("open", &target, &error)),
+        };
+        let length = file.bytes().map_err(|e| failed("measure", &target, &e))?.saturating_sub(offset);
+        let wanted = bytes.map_or(length, |b| b.min(length));
+        let mut buffer = vec![0; usize::try_from(wanted).map_err(|e| StoreError::Failed(e.to_string()))?];
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match file.read_at(&mut buffer[filled..], offset + filled as u64).map_err(|e| failed("read", &target, &e))? {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        buffer.truncate(filled);
+        Ok(buffer)
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>, StoreError> {
+        let mut out = Vec::new();
+        self.walk(&self.root.join(prefix), prefix, 0, &mut out)?;
+        out.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(out)
+    }
+
+    fn remove(&self, path: &str) -> Result<(), StoreError> {
+        let target = self.root.join(path);
+        match self.file_system.remove(&target) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &target, &error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!("file://{}", self.root.display())
+    }
+}
+
+struct LocalWriter {
+    file_system: Arc<dyn FileSystem>,
+    file: Box<dyn WriteFile>,
+    unfinished: Option<PathBuf>,
+    target: PathBuf,
+}
+
+impl ObjectWriter for LocalWriter {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.file.append(bytes).map_err(|e| failed("write", &self.target, &e))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), StoreError> {
+        self.file.sync().map_err(|e| failed("sync", &self.target, &e))?;
+        let Some(unfinished) = &self.unfinished else { return Ok(()) };
+        match self.file_system.rename(unfinished, &self.target, Replace::Never) {
+            Ok(()) => {
+                self.unfinished = None;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(StoreError::Exists),
+            // The rename may have happened and only the sync of the directory failed.
+            Err(error) => Err(StoreError::Unknown(format!("cannot rename to {}: {error}", self.target.display()))),
+        }
+    }
+}
+
+impl Drop for LocalWriter {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            // Nobody reads it, and the collector finds what stays.
+            let _ = self.file_system.remove(unfinished);
+        }
+    }
+}
+
+fn failed(action: &str, path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Failed(format!("cannot {action} {}: {error}", path.display()))
+}

@@ -1,0 +1,132 @@
+//! The committers of a job, and the operations under way at each.
+//!
+//! Owns: one committer per sink, used by one operation at a time, behind the door. Does not own: when to do what.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use staunch_api::{Committable, Io, Pending, Proof, Resolution, SweepScope};
+use staunch_protocol::commit::{Answer, Verdict};
+use staunch_protocol::{CommitPermit, CommittableId, OpId, SinkId};
+use staunch_types::{Error, ErrorKind, Name, Result};
+
+use crate::sink::CommitterDyn;
+
+/// All committers.
+#[derive(Default)]
+pub(super) struct Committers {
+    sinks: BTreeMap<SinkId, Queue>,
+}
+
+struct Queue {
+    name: Name,
+    committer: Option<CommitterDyn>,
+    waiting: VecDeque<(OpId, Work)>,
+    running: Option<Pending<(CommitterDyn, OpId, Outcome)>>,
+}
+
+/// One operation.
+pub(super) enum Work {
+    Commit(CommittableId, Committable, CommitPermit),
+    Resolve(CommittableId, Committable),
+    Sweep(SweepScope),
+}
+
+/// What came of one.
+pub(super) struct Outcome {
+    /// For the machine.
+    pub(super) answer: Answer,
+    /// The proof, of a commit that was done or found done.
+    pub(super) proof: Option<(CommittableId, String)>,
+    /// The reason, when something did not work or is lost.
+    pub(super) error: Option<Error>,
+    /// What a sweep removed.
+    pub(super) swept: Vec<String>,
+}
+
+impl Committers {
+    /// Adds a sink's committer.
+    pub(super) fn add(&mut self, sink: SinkId, name: Name, committer: CommitterDyn) {
+        self.sinks.insert(sink, Queue { name, committer: Some(committer), waiting: VecDeque::new(), running: None });
+    }
+
+    /// Queues an operation.
+    pub(super) fn submit(&mut self, sink: SinkId, op: OpId, work: Work) {
+        if let Some(queue) = self.sinks.get_mut(&sink) {
+            queue.waiting.push_back((op, work));
+        }
+    }
+
+    /// Moves on; the outcomes that are there.
+    pub(super) fn poll(&mut self, io: &Io) -> Vec<(OpId, Outcome)> {
+        let mut done = Vec::new();
+        for queue in self.sinks.values_mut() {
+            if let Some(pending) = &mut queue.running
+                && let Some((committer, op, outcome)) = pending.poll()
+            {
+                queue.running = None;
+                queue.committer = Some(committer);
+                done.push((op, outcome));
+            }
+            if queue.running.is_none()
+                && !queue.waiting.is_empty()
+                && let Some(mut committer) = queue.committer.take()
+                && let Some((op, work)) = queue.waiting.pop_front()
+            {
+                let name = queue.name.clone();
+                queue.running = Some(io.run(move || {
+                    let outcome = perform(committer.as_mut(), work, &name);
+                    (committer, op, outcome)
+                }));
+            }
+        }
+        done
+    }
+}
+
+fn perform(committer: &mut dyn staunch_api::Committer, work: Work, sink: &Name) -> Outcome {
+    match work {
+        Work::Commit(id, committable, permit) => outcome(committer.commit(&committable, &permit).map(|Proof { text }| (id, text)), sink),
+        Work::Resolve(id, committable) => match committer.resolve(&committable) {
+            Ok(Resolution::Committed(proof)) => Outcome {
+                answer: Answer::Resolved(Verdict::Committed),
+                proof: Some((id, proof.text)),
+                error: None,
+                swept: Vec::new(),
+            },
+            Ok(Resolution::Pending) => Outcome { answer: Answer::Resolved(Verdict::Pending), proof: None, error: None, swept: Vec::new() },
+            Ok(Resolution::Lost { evidence }) => Outcome {
+                answer: Answer::Resolved(Verdict::Lost),
+                proof: None,
+                error: Some(lost(sink, &committable, &evidence)),
+                swept: Vec::new(),
+            },
+            Err(error) => failed(error, sink),
+        },
+        Work::Sweep(scope) => match committer.sweep(&scope) {
+            Ok(swept) => Outcome { answer: Answer::Done, proof: None, error: None, swept: swept.removed },
+            Err(error) => failed(error, sink),
+        },
+    }
+}
+
+fn outcome(result: Result<(CommittableId, String)>, sink: &Name) -> Outcome {
+    match result {
+        Ok(proof) => Outcome { answer: Answer::Done, proof: Some(proof), error: None, swept: Vec::new() },
+        Err(error) => failed(error, sink),
+    }
+}
+
+fn failed(error: Error, sink: &Name) -> Outcome {
+    let answer = Answer::Failed { kind: error.kind() };
+    Outcome { answer, proof: None, error: Some(error.at(format!("sink={sink}"))), swept: Vec::new() }
+}
+
+fn lost(sink: &Name, committable: &Committable, evidence: &str) -> Error {
+    Error::new(ErrorKind::Lost, "C007", format!("prepared output of epoch {} is lost: {evidence}", committable.epoch))
+        .at(format!(
+            "sink={sink} epoch={} generation={} task={} output={} records={}",
+            committable.epoch, committable.generation, committable.task_index, committable.description, committable.digest.records
+        ))
+        .data("the checkpoint counts these records as written, but they are not and cannot become visible; everything else is intact")
+        .remedy("find out who removed the prepared output and put it back, then start again; or, to go on without these records and have that recorded, start with `--accept-lost SINK`")
+}

@@ -1,0 +1,207 @@
+//! The enumerators of a job: finding splits and giving them to readers.
+//!
+//! Owns: the driving of the assignment machine, the discovery behind the door. Does not own: the rules of assignment.
+//!
+//! A snapshot of what is unassigned is taken in the same step in which the epoch's triggers are mailed. Mail is in order, so a split is
+//! either in a reader's snapshot or among the unassigned, never in both and never in none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use staunch_api::{Assignment, Io, Pending, SourceContext};
+use staunch_protocol::assign::{self, Effect, Event, Mode, Splits};
+use staunch_types::{Error, ErrorKind, Name, Result, TaskId, Tick};
+
+use super::{SplitBytes, TaskMail};
+use crate::checkpoint::SourceRecord;
+use crate::runtime::Mailbox;
+use crate::source::{EnumeratorDyn, Found, SourcePlan};
+
+/// Failures to look for splits in a row that are tolerated, and the wait between them.
+const DISCOVERY_FAILURES_MAX: u32 = 10;
+const DISCOVERY_RETRY: Duration = Duration::from_secs(1);
+
+/// Orders splits: by when they were found, then by id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct SplitKey {
+    order: u64,
+    id: String,
+}
+
+/// One source at the coordinator.
+pub(super) struct SourceDriver {
+    name: Name,
+    chain: u32,
+    splits: Splits<SplitKey>,
+    /// Splits that no reader has.
+    held: BTreeMap<SplitKey, Vec<u8>>,
+    next_order: u64,
+    state: Option<Vec<u8>>,
+    search: Search,
+    failures: u32,
+    /// Readers that asked and got nothing yet.
+    asking: BTreeSet<u32>,
+    mode: Assignment,
+}
+
+enum Search {
+    Running(Pending<(Box<dyn EnumeratorDyn>, Result<Found>)>),
+    Waiting(Option<Box<dyn EnumeratorDyn>>, Tick),
+    Over,
+}
+
+impl SourceDriver {
+    /// A driver that starts from a checkpoint's record (or nothing) and the readers' unfinished splits. The enumerator is made by the
+    /// caller, where blocking is allowed.
+    pub(super) fn new(
+        plan: &SourcePlan,
+        chain: u32,
+        parallelism: u32,
+        restored: Option<&SourceRecord>,
+        unfinished: Vec<SplitBytes>,
+        enumerator: Box<dyn EnumeratorDyn>,
+    ) -> SourceDriver {
+        let mode = match plan.assignment {
+            Assignment::AllAtOnce => Mode::Eager,
+            Assignment::OnRequest => Mode::OnRequest,
+        };
+        let mut held = BTreeMap::new();
+        let unassigned = restored.map(|r| r.unassigned.clone()).unwrap_or_default();
+        for (order, split) in unfinished.into_iter().chain(unassigned).enumerate() {
+            held.insert(SplitKey { order: order as u64, id: split.id }, split.bytes);
+        }
+        let facts = assign::Facts { known: held.keys().cloned().collect(), finished: BTreeSet::new(), parallelism };
+        SourceDriver {
+            name: plan.name.clone(),
+            chain,
+            splits: Splits::recover(facts, mode),
+            next_order: held.len() as u64,
+            held,
+            state: restored.and_then(|r| r.state.clone()),
+            search: Search::Waiting(Some(enumerator), Tick::default()),
+            failures: 0,
+            asking: BTreeSet::new(),
+            mode: plan.assignment,
+        }
+    }
+
+    /// The name of the source.
+    pub(super) fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The chain that reads it.
+    pub(super) fn chain(&self) -> u32 {
+        self.chain
+    }
+
+    /// What belongs into a checkpoint that is triggered now.
+    pub(super) fn record(&self) -> SourceRecord {
+        let unassigned = self.held.iter().map(|(k, bytes)| SplitBytes { id: k.id.clone(), bytes: bytes.clone() }).collect();
+        SourceRecord { state: self.state.clone(), unassigned }
+    }
+
+    /// A reader has nothing to read.
+    pub(super) fn wanted(&mut self, now: Tick, task: u32, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {
+        self.asking.insert(task);
+        self.step(now, Event::Requested { task }, mailboxes)
+    }
+
+    /// Looks for splits when it is time, and takes what was found.
+    ///
+    /// # Errors
+    /// As the enumerator; `Restart` when it failed too often.
+    pub(super) fn poll(&mut self, now: Tick, io: &Io, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {
+        if let Search::Waiting(enumerator, due) = &mut self.search
+            && *due <= now
+            && let Some(mut enumerator) = enumerator.take()
+        {
+            self.search = Search::Running(io.run(move || {
+                let found = enumerator.discover();
+                (enumerator, found)
+            }));
+        }
+        let Search::Running(pending) = &mut self.search else { return Ok(()) };
+        let Some((enumerator, found)) = pending.poll() else { return Ok(()) };
+        match found {
+            Ok(found) => self.found(now, enumerator, found, mailboxes),
+            Err(error) if error.kind() == ErrorKind::Retry && self.failures < DISCOVERY_FAILURES_MAX => {
+                self.failures += 1;
+                self.search = Search::Waiting(Some(enumerator), now + DISCOVERY_RETRY);
+                Ok(())
+            }
+            Err(error) => Err(error.at(format!("source={}", self.name))),
+        }
+    }
+
+    /// When to poll without other cause.
+    pub(super) fn deadline(&self) -> Option<Tick> {
+        match &self.search {
+            Search::Waiting(_, due) => Some(*due),
+            Search::Running(_) | Search::Over => None,
+        }
+    }
+
+    fn found(
+        &mut self,
+        now: Tick,
+        enumerator: Box<dyn EnumeratorDyn>,
+        found: Found,
+        mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>,
+    ) -> Result<()> {
+        self.failures = 0;
+        self.state = Some(found.state);
+        let mut keys = Vec::new();
+        for split in found.splits {
+            let key = SplitKey { order: self.next_order, id: split.id };
+            self.next_order += 1;
+            self.held.insert(key.clone(), split.bytes);
+            keys.push(key);
+        }
+        self.step(now, Event::Found { splits: keys }, mailboxes)?;
+        match found.again_after {
+            Some(wait) => self.search = Search::Waiting(Some(enumerator), now + wait),
+            None => {
+                self.search = Search::Over;
+                self.step(now, Event::SearchEnded, mailboxes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, now: Tick, event: Event<SplitKey>, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {
+        let mut effects = Vec::new();
+        self.splits.step(now, event, &mut effects);
+        for effect in effects {
+            let (task, mail) = match effect {
+                Effect::Assign { task, split } => {
+                    let Some(bytes) = self.held.remove(&split) else { continue };
+                    self.asking.remove(&task);
+                    (task, TaskMail::Splits(vec![SplitBytes { id: split.id, bytes }]))
+                }
+                Effect::NoMoreSplits { task } => {
+                    self.asking.remove(&task);
+                    (task, TaskMail::NoMoreSplits)
+                }
+            };
+            self.mail(task, mail, mailboxes)?;
+        }
+        // A reader whose question stays open is idle, unless the first search is still under way and may find something older.
+        if self.state.is_some() || self.mode == Assignment::AllAtOnce {
+            for task in std::mem::take(&mut self.asking) {
+                self.mail(task, TaskMail::NoSplitsNow, mailboxes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mail(&self, index: u32, mail: TaskMail, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {
+        let task = TaskId { chain: self.chain, index };
+        match mailboxes.get(&task).map(|m| m.send(mail)) {
+            Some(Ok(())) => Ok(()),
+            _ => Err(Error::new(ErrorKind::Restart, "R003", "a task does not take its mail; it is stuck or gone")
+                .at(format!("task={task} source={}", self.name))
+                .data("the job goes back to its last checkpoint; nothing is lost")),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Event time: which time a record has, and how far it has come.
+//!
+//! Owns: the clock of each split, the watermark made from them, the guard against times that lie far ahead.
+//! Does not own: the combination over tasks (the gate), what late means (the window).
+//!
+//! The clocks are state: after a restore the watermark goes on from where it was, so a record that was late stays late.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use staunch_types::{Name, Result, Timestamp};
+
+use super::{Activity, Chain, Control, LinkOutput, Named, TaskContext, Transform};
+use crate::job::{TaskBuild, decode_inline, encode_inline};
+
+const INLINE: &str = "event-time";
+
+/// How far the watermark stays behind the greatest event time seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watermarks {
+    pub(crate) bound: Duration,
+    pub(crate) per_record: bool,
+}
+
+impl Watermarks {
+    /// Records may be at most this much older than the newest one; older ones are late. The watermark is the greatest event
+    /// time seen, less `bound`, less 1 ms; it is sent on after each batch.
+    #[must_use]
+    pub fn bounded(bound: Duration) -> Watermarks {
+        Watermarks { bound, per_record: false }
+    }
+
+    /// Records are in order.
+    #[must_use]
+    pub fn ascending() -> Watermarks {
+        Watermarks::bounded(Duration::ZERO)
+    }
+
+    /// Sends the watermark on after every record that moves it, not only after each batch. Then whether a record is late depends on
+    /// nothing but the order of the input. Costs about as much as the rest of a simple job.
+    #[must_use]
+    pub fn per_record(mut self) -> Watermarks {
+        self.per_record = true;
+        self
+    }
+}
+
+/// The step that gives records their event time.
+pub struct EventTime<F> {
+    name: Name,
+    assign: F,
+    watermarks: Watermarks,
+}
+
+impl<F> EventTime<F> {
+    /// `assign` finds the time in a record.
+    pub fn new(name: Name, assign: F, watermarks: Watermarks) -> Self {
+        EventTime { name, assign, watermarks }
+    }
+}
+
+impl<In: Send + 'static, F: Fn(&In) -> Timestamp + Clone + Send + 'static> Transform<In> for EventTime<F> {
+    type Out = In;
+    type Node<N: Chain<In> + 'static> = EventTimeNode<F, N>;
+
+    fn node<N: Chain<In> + 'static>(&self, next: N, build: &mut TaskBuild<'_>) -> Result<EventTimeNode<F, N>> {
+        let mut known = BTreeMap::new();
+        for part in &build.restore(&self.name).inline {
+            if let Some(bytes) = part.get(INLINE) {
+                let clocks: Clocks = decode_inline(&self.name, INLINE, bytes)?;
+                known.extend(clocks.splits);
+            }
+        }
+        Ok(EventTimeNode {
+            named: Named::new(self.name.as_str()),
+            name: self.name.clone(),
+            assign: self.assign.clone(),
+            watermarks: self.watermarks,
+            known,
+            splits: Vec::new(),
+            current: 0,
+            sent: Timestamp::MIN,
+            moved: false,
+            next,
+        })
+    }
+}
+
+/// What is kept: the greatest time of each open split, by id.
+#[derive(Default, Serialize, Deserialize)]
+struct Clocks {
+    splits: BTreeMap<String, Timestamp>,
+}
+
+struct Split {
+    slot: u32,
+    id: String,
+    greatest: Timestamp,
+}
+
+/// The slot of records that come from no split: the step stands behind an exchange.
+const NO_SLOT: u32 = u32::MAX;
+
+/// The node of [`EventTime`].
+pub struct EventTimeNode<F, N> {
+    named: Named,
+    name: Name,
+    assign: F,
+    watermarks: Watermarks,
+    /// Clocks from before, of splits that have not been opened here yet.
+    known: BTreeMap<String, Timestamp>,
+    splits: Vec<Split>,
+    current: usize,
+    sent: Timestamp,
+    moved: bool,
+    next: N,
+}
+
+impl<F, N> EventTimeNode<F, N> {
+    fn open(&mut self, slot: u32, id: &str) {
+        let greatest = self.known.remove(id).unwrap_or(Timestamp::MIN);
+        self.splits.push(Split { slot, id: id.to_owned(), greatest });
+        self.moved = true;
+    }
+
+    fn watermark(&self) -> Option<Timestamp> {
+        let least = self.splits.iter().map(|s| s.greatest).min()?;
+        (least != Timestamp::MIN).then(|| Timestamp(least.minus(self.watermarks.bound).0.saturating_sub(1)))
+    }
+
+    fn clocks(&self) -> Clocks {
+        Clocks { splits: self.splits.iter().filter(|s| s.greatest != Timestamp::MIN).map(|s| (s.id.clone(), s.greatest)).collect() }
+    }
+}
+
+impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNode<F, N> {
+    #[inline]
+    fn push(&mut self, value: In, _time: Timestamp) {
+        let time = self.named.run(|| (self.assign)(&value));
+        if self.splits.is_empty() {
+            self.open(NO_SLOT, "");
+            self.current = 0;
+        }
+        let split = &mut self.splits[self.current];
+        if time > split.greatest {
+            split.greatest = time;
+            self.moved = true;
+        }
+        self.next.push(value, time);
+    }
+
+    #[inline]
+    fn room(&self) -> bool {
+        !(self.watermarks.per_record && self.moved) && self.next.room()
+    }
+
+    fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
+        match control {
+            Control::SplitOpened { slot, id } => {
+                self.open(*slot, id);
+                return Ok(());
+            }
+            Control::SplitBegan(slot) => {
+                if let Some(at) = self.splits.iter().position(|s| s.slot == *slot) {
+                    self.current = at;
+                }
+                return Ok(());
+            }
+            Control::SplitEnded(slot) => {
+                self.splits.retain(|s| s.slot != *slot);
+                self.current = 0;
+                self.moved = true;
+                return Ok(());
+            }
+            // Watermarks from before this step are about other times; only the end of all input is true of these too.
+            Control::Watermark(Timestamp::MAX) => self.sent = Timestamp::MAX,
+            Control::Watermark(_) => return Ok(()),
+            Control::Barrier(_) => {
+                let bytes = encode_inline(&self.clocks());
+                if let Some(part) = context.part(&self.name) {
+                    part.inline.insert(INLINE.into(), bytes);
+                }
+            }
+            Control::Idle | Control::EpochAbandoned(_) | Control::EpochDurable(_) | Control::End => {}
+        }
+        self.next.control(control, context)
+    }
+
+    fn work(&mut self, context: &mut TaskContext) -> Result<Activity> {
+        let activity = self.next.work(context)?;
+        if self.moved && self.next.room() {
+            self.moved = false;
+            if let Some(watermark) = self.watermark()
+                && watermark > self.sent
+            {
+                self.sent = watermark;
+                self.next.control(&Control::Watermark(watermark), context)?;
+                // The control may have made work: windows that fire.
+                return Ok(activity.and(self.next.work(context)?));
+            }
+        }
+        Ok(activity)
+    }
+
+    fn idle(&mut self) {
+        self.next.idle();
+    }
+}
+
+/// Sends records whose time lies too far ahead of all others to a side, so that one wrong clock does not make all others late.
+pub struct GuardAhead<In, F, N> {
+    named: Named,
+    time_of: F,
+    ahead: Duration,
+    greatest: Timestamp,
+    in_a_row: u32,
+    aside: LinkOutput<In>,
+    next: N,
+}
+
+/// After so many records in a row that all lie ahead, the time has really come: a quiet night, not a wrong clock.
+pub const AHEAD_IN_A_ROW_MAX: u32 = 100;
+
+impl<In, F, N> GuardAhead<In, F, N> {
+    /// Records more than `ahead` after the greatest time so far go to `aside`.
+    pub fn new(name: &str, time_of: F, ahead: Duration, aside: LinkOutput<In>, next: N) -> Self {
+        GuardAhead { named: Named::new(name), time_of, ahead, greatest: Timestamp::MIN, in_a_row: 0, aside, next }
+    }
+}
+
+impl<In: Send, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for GuardAhead<In, F, N> {
+    fn push(&mut self, value: In, time: Timestamp) {
+        let at = self.named.run(|| (self.time_of)(&value));
+        if self.greatest != Timestamp::MIN && at > self.greatest.plus(self.ahead) && self.in_a_row < AHEAD_IN_A_ROW_MAX {
+            self.in_a_row += 1;
+            self.aside.push(value, at);
+            return;
+        }
+        self.in_a_row = 0;
+        self.greatest = self.greatest.max(at);
+        self.next.push(value, time);
+    }
+
+    fn room(&self) -> bool {
+        self.aside.room() && self.next.room()
+    }
+
+    fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
+        self.aside.control(control, context)?;
+        self.next.control(control, context)
+    }
+
+    fn work(&mut self, context: &mut TaskContext) -> Result<Activity> {
+        Ok(self.aside.work(context)?.and(self.next.work(context)?))
+    }
+
+    fn idle(&mut self) {
+        self.aside.idle();
+        self.next.idle();
+    }
+}

@@ -1,0 +1,38 @@
+//! A sink as the coordinator sees it.
+
+use std::sync::Arc;
+
+use staunch_api::{Committer, Sink, SinkContext};
+use staunch_types::{Name, Result};
+
+/// A committer behind its type.
+pub type CommitterDyn = Box<dyn Committer>;
+
+/// A sink in the plan.
+pub struct SinkPlan {
+    /// Its name.
+    pub name: Name,
+    /// Its kind.
+    pub kind: &'static str,
+    /// One line for people.
+    pub description: String,
+    /// Looks whether it can work. May block.
+    pub check: Arc<dyn Fn(&SinkContext) -> Result<()> + Send + Sync>,
+    /// Makes its committer.
+    pub committer: Box<dyn Fn(SinkContext) -> Result<CommitterDyn> + Send + Sync>,
+}
+
+impl SinkPlan {
+    /// Describes a sink.
+    pub fn new<K: Sink + Sync>(name: Name, sink: &K) -> SinkPlan {
+        let (kind, description) = (sink.kind(), sink.describe());
+        let (for_check, for_committer) = (sink.clone(), sink.clone());
+        SinkPlan {
+            name,
+            kind,
+            description,
+            check: Arc::new(move |context| for_check.check(context)),
+            committer: Box::new(move |context| Ok(Box::new(for_committer.committer(context)?) as CommitterDyn)),
+        }
+    }
+}
