@@ -1,6 +1,9 @@
-//! Ids that several machines share.
+//! Ids, and what else several machines share.
+//!
+//! Owns: how an attempt and a committable are told apart from every other; the wait between tries. Does not own: any rule.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use staunch_types::{Epoch, Generation, TaskId};
@@ -92,6 +95,37 @@ impl fmt::Display for OpId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "op{}", self.0)
     }
+}
+
+/// How often something was seen, such as a stale event.
+///
+/// Two machines that differ only in counts behave the same, so all counts are equal to each other and hash alike: a model checker
+/// must not take them for different states.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count(u64);
+
+impl Count {
+    /// The number so far.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn add_one(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+}
+
+impl PartialEq for Count {
+    fn eq(&self, _: &Count) -> bool {
+        true
+    }
+}
+
+impl Eq for Count {}
+
+impl Hash for Count {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// The wait after the `tries`-th try: `first`, doubled with each further one, at most `longest`.

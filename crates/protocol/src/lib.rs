@@ -20,10 +20,8 @@
 //!
 //! Invariants E1 to E10 are those of the guarantees page; each machine names the ones it keeps.
 
-mod count;
 mod ids;
-#[doc(hidden)]
-pub mod mutation;
+mod mutation;
 pub mod align;
 pub mod watermark;
 pub mod assign;
@@ -33,6 +31,8 @@ pub mod commit;
 pub mod coordinator;
 pub mod failover;
 
+#[cfg(test)]
+mod tests;
+
 pub use checkpoint::CommitPermit;
-pub use count::Count;
-pub use ids::{Attempt, CommittableId, OpId, Reason, SinkId};
+pub use ids::{Attempt, CommittableId, Count, OpId, Reason, SinkId};

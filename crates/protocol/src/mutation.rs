@@ -1,11 +1,11 @@
 //! Rules that a test can break on purpose, to show that the model or a transcript notices.
 //!
 //! Owns: the list of breakable rules and the switch. Does not own: the rules; each asks [`broken`] at the line it is kept.
-//! Without the feature `mutations`, which only this crate's own tests turn on, [`broken`] is a constant.
+//! Outside of this crate's own tests [`broken`] is a constant.
 
 /// One rule to break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
+pub(crate) enum Mutation {
     /// Alignment does not wait for the last channel.
     AlignForgetsChannel,
     /// Alignment starts again for a barrier of an abandoned epoch.
@@ -18,7 +18,8 @@ pub enum Mutation {
     WatermarkGoesBack,
     /// A split goes to two tasks.
     SplitTwice,
-    /// The ledger's slot is overwritten instead of created (broken in the store).
+    /// The ledger's slot is overwritten instead of created: broken in the store of the tests.
+    #[cfg(test)]
     AppendUnconditionally,
     /// Another's content in the slot is taken for one's own.
     IgnoreConflict,
@@ -56,29 +57,27 @@ pub enum Mutation {
     RestartAtOnce,
 }
 
-#[cfg(feature = "mutations")]
+#[cfg(test)]
 thread_local! {
     static BROKEN: std::cell::Cell<Option<Mutation>> = const { std::cell::Cell::new(None) };
 }
 
 /// Whether a rule is broken on this thread.
-#[cfg(feature = "mutations")]
-#[must_use]
-pub fn broken(rule: Mutation) -> bool {
+#[cfg(test)]
+pub(crate) fn broken(rule: Mutation) -> bool {
     BROKEN.with(|cell| cell.get() == Some(rule))
 }
 
 /// Whether a rule is broken: never.
-#[cfg(not(feature = "mutations"))]
+#[cfg(not(test))]
 #[inline(always)]
-#[must_use]
-pub const fn broken(_: Mutation) -> bool {
+pub(crate) const fn broken(_: Mutation) -> bool {
     false
 }
 
 /// Runs something on this thread with a rule broken.
-#[cfg(feature = "mutations")]
-pub fn with<T>(rule: Option<Mutation>, run: impl FnOnce() -> T) -> T {
+#[cfg(test)]
+pub(crate) fn with<T>(rule: Option<Mutation>, run: impl FnOnce() -> T) -> T {
     struct Restore(Option<Mutation>);
     impl Drop for Restore {
         fn drop(&mut self) {

@@ -94,6 +94,7 @@ pub struct Align {
 struct Aligning {
     epoch: Epoch,
     arrived: BTreeSet<ChannelIndex>,
+    blocked: BTreeSet<ChannelIndex>,
 }
 
 /// What a task knows when it starts.
@@ -147,7 +148,7 @@ impl Align {
     /// Whether a channel is held back.
     #[must_use]
     pub fn is_blocked(&self, channel: ChannelIndex) -> bool {
-        self.aligning.as_ref().is_some_and(|a| a.arrived.contains(&channel))
+        self.aligning.as_ref().is_some_and(|a| a.blocked.contains(&channel))
     }
 
     /// Late barriers and triggers that were ignored.
@@ -168,9 +169,13 @@ impl Align {
         if self.aligning.as_ref().is_some_and(|a| a.epoch < epoch) {
             self.give_up(out);
         }
-        let aligning = self.aligning.get_or_insert_with(|| Aligning { epoch, arrived: BTreeSet::new() });
+        let new = || Aligning { epoch, arrived: BTreeSet::new(), blocked: BTreeSet::new() };
+        let aligning = self.aligning.get_or_insert_with(new);
         assert!(aligning.arrived.insert(channel), "the barrier of epoch={epoch} came twice from channel={}", channel.0);
-        if !self.complete(out) {
+        if !self.complete(out)
+            && let Some(aligning) = &mut self.aligning
+        {
+            aligning.blocked.insert(channel);
             out.push(Effect::BlockChannel { channel });
         }
     }
@@ -232,9 +237,9 @@ impl Align {
         }
     }
 
-    /// Ends the alignment. Only a barrier before the last one has blocked a channel.
+    /// Ends the alignment.
     fn unblock(&mut self, out: &mut Vec<Effect>) {
-        if self.aligning.take().is_some() && self.channels > 1 {
+        if self.aligning.take().is_some_and(|aligning| !aligning.blocked.is_empty()) {
             out.push(Effect::UnblockAll);
         }
     }

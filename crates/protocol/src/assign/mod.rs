@@ -26,7 +26,10 @@ pub fn key_group_ranges(groups: KeyGroupCount, parallelism: u32) -> Vec<KeyGroup
 #[must_use]
 pub fn restored_from(groups: KeyGroupCount, index: u32, parallelism: u32, parallelism_before: u32) -> Range<u32> {
     let range = groups.range_of(index, parallelism);
-    let overlaps = |old: &u32| groups.range_of(*old, parallelism_before).overlaps(range);
+    let overlaps = |old: &u32| {
+        let old = groups.range_of(*old, parallelism_before);
+        !old.is_empty() && !range.is_empty() && old.overlaps(range)
+    };
     let first = (0..parallelism_before).find(overlaps).unwrap_or(0);
     let end = (first..parallelism_before).rfind(overlaps).map_or(first, |last| last + 1);
     first..end

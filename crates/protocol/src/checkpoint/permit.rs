@@ -26,6 +26,12 @@ impl CommitPermit {
         CommitPermit(Arc::new(Right { generation, sealed: durable.attempt, committables: durable.committables.clone() }))
     }
 
+    /// A permit for a transcript of the commit machine alone.
+    #[cfg(test)]
+    pub(crate) fn for_tests(generation: Generation, durable: &DurableEpoch) -> CommitPermit {
+        CommitPermit::new(generation, durable)
+    }
+
     /// The durable epoch.
     #[must_use]
     pub fn epoch(&self) -> Epoch {

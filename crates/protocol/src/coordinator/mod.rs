@@ -381,7 +381,7 @@ impl Coordinator {
             checkpoint: Checkpoint::recover(facts, generation, config.checkpoint),
             commit: Commit::recover(generation, config.commit),
         });
-        out.push(Effect::Claimed { generation, origin: facts.origin });
+        out.push(Effect::Claimed { generation, origin: facts.resume });
         inbox.push_back(Inner::Checkpoint(checkpoint::Event::Claimed));
         if let Some(reason) = self.requested.take() {
             inbox.push_back(Inner::Checkpoint(checkpoint::Event::TriggerRequested { reason }));

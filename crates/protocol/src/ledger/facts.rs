@@ -27,8 +27,9 @@ pub struct Facts {
     pub head: LedgerSeq,
     /// The newest generation; 0 for an empty ledger.
     pub generation: Generation,
-    /// What that generation started from, as far as its claim was read.
-    pub origin: Origin,
+    /// What a restart goes on from: the newest seal, or, if the newest claim has none after it, what that claim started from. So a restart
+    /// after a rewind stays on the rewound timeline.
+    pub resume: Origin,
     /// The greatest epoch number seen.
     pub epoch_max: Epoch,
     /// The newest durable epoch.
@@ -44,7 +45,7 @@ impl Default for Facts {
         Facts {
             head: LedgerSeq(0),
             generation: Generation(0),
-            origin: Origin::Empty,
+            resume: Origin::Empty,
             epoch_max: Epoch(0),
             newest: None,
             uncommitted: BTreeMap::new(),
@@ -104,7 +105,7 @@ impl Facts {
     pub(super) fn claim(&mut self, seq: LedgerSeq, generation: Generation, origin: Origin) {
         self.head = seq;
         self.generation = generation;
-        self.origin = origin;
+        self.resume = origin;
         if let Origin::Fork(epoch) | Origin::Epoch(epoch) = origin {
             self.epoch_max = self.epoch_max.max(epoch);
         }
@@ -120,15 +121,16 @@ impl Facts {
         }
         self.epoch_max = attempt.epoch;
         self.newest = Some(sealed);
+        self.resume = Origin::Epoch(attempt.epoch);
         self.stopped = false;
         Ok(())
     }
 
-    /// The epoch whose end of the job was begun and not recorded, if the newest generation starts from it: it must be ended, not run on.
+    /// The epoch that ends the job, if its end is not recorded and the job goes on from it: it must be ended, not run on.
     #[must_use]
     pub fn unfinished_end(&self) -> Option<&DurableEpoch> {
         let newest = self.newest.as_ref()?;
-        (newest.reason.ends_job() && !self.stopped && self.origin == Origin::Epoch(newest.attempt.epoch)).then_some(newest)
+        (newest.reason.ends_job() && !self.stopped && self.resume == Origin::Epoch(newest.attempt.epoch)).then_some(newest)
     }
 }
 

@@ -1,0 +1,3 @@
+//! Tests of the machines: transcripts of each, and all of them composed and explored.
+
+mod transcript;
