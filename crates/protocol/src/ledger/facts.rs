@@ -73,7 +73,7 @@ impl Facts {
     /// `Corrupt` when it cannot follow what was read before: a gap, a generation or an epoch that goes back.
     pub fn push(&mut self, seq: LedgerSeq, entry: &Entry) -> Result<()> {
         if self.head != LedgerSeq(0) && seq != self.head.next() {
-            return Err(damaged(seq, "C101", format!("expected the entry after {}", self.head)));
+            return Err(damaged(seq, "C201", format!("expected the entry after {}", self.head)));
         }
         let generation = entry.generation();
         let next = match entry {
@@ -83,7 +83,7 @@ impl Facts {
             }
         };
         if !next {
-            return Err(damaged(seq, "C102", format!("generation {generation} cannot follow generation {}", self.generation)));
+            return Err(damaged(seq, "C202", format!("generation {generation} cannot follow generation {}", self.generation)));
         }
         match entry {
             Entry::Claimed { origin, .. } => {
@@ -113,7 +113,7 @@ impl Facts {
 
     fn sealed(&mut self, seq: LedgerSeq, attempt: Attempt, reason: Reason, committables: &[CommittableId]) -> Result<()> {
         if attempt.epoch <= self.epoch_max {
-            return Err(damaged(seq, "C103", format!("epoch {} cannot follow epoch {}", attempt.epoch, self.epoch_max)));
+            return Err(damaged(seq, "C203", format!("epoch {} cannot follow epoch {}", attempt.epoch, self.epoch_max)));
         }
         let sealed = DurableEpoch { attempt, reason, committables: committables.to_vec() };
         if !sealed.committables.is_empty() {

@@ -176,10 +176,10 @@ fn a_suffix_that_holds_all_facts_gives_the_facts_of_the_whole_ledger() {
 #[test]
 fn a_ledger_whose_entries_cannot_follow_each_other_is_corrupt() {
     let code = |entries: &[Entry]| Facts::of(numbered(entries, 0)).expect_err("damaged").code().to_owned();
-    assert_eq!(code(&[claimed(2, Origin::Empty), claimed(2, Origin::Empty)]), "C102");
-    assert_eq!(code(&[claimed(2, Origin::Empty), sealed(1, 1, 0)]), "C102");
-    assert_eq!(code(&[sealed(1, 1, 0)]), "C102");
-    assert_eq!(code(&[claimed(1, Origin::Empty), sealed(2, 1, 0), sealed(2, 1, 0)]), "C103");
+    assert_eq!(code(&[claimed(2, Origin::Empty), claimed(2, Origin::Empty)]), "C202");
+    assert_eq!(code(&[claimed(2, Origin::Empty), sealed(1, 1, 0)]), "C202");
+    assert_eq!(code(&[sealed(1, 1, 0)]), "C202");
+    assert_eq!(code(&[claimed(1, Origin::Empty), sealed(2, 1, 0), sealed(2, 1, 0)]), "C203");
     let gap = [(LedgerSeq(1), claimed(1, Origin::Empty)), (LedgerSeq(3), sealed(1, 1, 0))];
-    assert_eq!(Facts::of(gap.iter().map(|(seq, entry)| (*seq, entry))).expect_err("a gap").code(), "C101");
+    assert_eq!(Facts::of(gap.iter().map(|(seq, entry)| (*seq, entry))).expect_err("a gap").code(), "C201");
 }
