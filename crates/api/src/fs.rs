@@ -21,7 +21,7 @@ pub trait FileSystem: Send + Sync {
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>>;
 
     /// Gives a file another name in one atomic step, durable when it returns (both directories are synced).
-    /// The content is durable only if it was synced before.
+    /// The content is durable only if it was synced before. A file that is open for appending goes on under its new name.
     ///
     /// # Errors
     /// `AlreadyExists` when the target exists and `replace` is [`Replace::Never`]; `NotFound` when the file does not exist.

@@ -1,0 +1,176 @@
+//! Makes prepared files visible, and tells what became of them.
+//!
+//! A commit is one rename. A file at the visible path means that it happened, for no other file can have that name; its length is
+//! compared all the same.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use staunch_api::{
+    CommitPermit, Committable, Committer, EntryKind, FileSystem, Metadata, Proof, Replace, Resolution, SinkContext, SweepScope, Swept,
+};
+use staunch_types::{Error, ErrorKind, Result};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::names::Names;
+use super::stored::{StoredFile, Tail};
+use crate::codes;
+
+/// Bytes read at once while contents are compared.
+const COMPARE_BYTES: usize = 1 << 20;
+
+/// Commits the files of one sink.
+pub struct FileCommitter {
+    names: Names,
+    file_system: Arc<dyn FileSystem>,
+}
+
+/// Where a file is.
+enum Found {
+    Visible,
+    Hidden,
+    /// A file system without atomic rename stopped between its two steps: both names are the same file.
+    Both,
+    Nowhere,
+}
+
+impl FileCommitter {
+    pub(crate) fn new(names: Names, context: SinkContext) -> FileCommitter {
+        FileCommitter { names, file_system: context.file_system }
+    }
+
+    fn find(&self, file: &StoredFile) -> Result<Found> {
+        let hidden = self.look(&file.hidden)?;
+        let visible = self.look(&file.visible)?;
+        let whole = |metadata: &Option<Metadata>| {
+            matches!(metadata, Some(Metadata { kind: EntryKind::File, bytes }) if *bytes == file.bytes)
+        };
+        match (hidden.is_some(), visible.is_some()) {
+            (false, false) => Ok(Found::Nowhere),
+            (false, true) if whole(&visible) => Ok(Found::Visible),
+            (false, true) => Err(changed(&file.visible, file, visible)),
+            (true, false) if whole(&hidden) => Ok(Found::Hidden),
+            (true, false) => Err(changed(&file.hidden, file, hidden)),
+            (true, true) if whole(&visible) && self.content(&file.visible)? == file.content => Ok(Found::Both),
+            (true, true) => Err(changed(&file.visible, file, visible)),
+        }
+    }
+
+    fn look(&self, path: &Path) -> Result<Option<Metadata>> {
+        match self.file_system.metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(None),
+            answer => answer.map_err(|error| failed(&error, path)),
+        }
+    }
+
+    fn content(&self, path: &Path) -> Result<u128> {
+        let read = || -> io::Result<u128> {
+            let file = self.file_system.open(path)?;
+            let (mut hash, mut at, mut buffer) = (Xxh3::new(), 0, vec![0; COMPARE_BYTES]);
+            loop {
+                match file.read_at(&mut buffer, at)? {
+                    0 => return Ok(hash.digest128()),
+                    read => {
+                        hash.update(&buffer[..read]);
+                        at += read as u64;
+                    }
+                }
+            }
+        };
+        read().map_err(|error| failed(&error, path))
+    }
+}
+
+impl Committer for FileCommitter {
+    fn commit(&mut self, committable: &Committable, permit: &CommitPermit) -> Result<Proof> {
+        let file = StoredFile::decode(&committable.body)?;
+        if committable.epoch > permit.epoch() {
+            let what = format!("a permit of epoch={} was used for a file of epoch={}", permit.epoch(), committable.epoch);
+            return Err(Error::new(ErrorKind::Bug, codes::OUTPUT_BUG, what).at(format!("file={}", file.visible.display())));
+        }
+        match self.find(&file)? {
+            Found::Visible => {}
+            Found::Hidden => {
+                let renamed = self.file_system.rename(&file.hidden, &file.visible, Replace::Never);
+                renamed.map_err(|error| failed(&error, &file.visible))?;
+            }
+            Found::Both => self.file_system.remove(&file.hidden).map_err(|error| failed(&error, &file.hidden))?,
+            Found::Nowhere => return Err(lost(&file)),
+        }
+        Ok(proof(&file))
+    }
+
+    fn resolve(&mut self, committable: &Committable) -> Result<Resolution> {
+        let file = StoredFile::decode(&committable.body)?;
+        Ok(match self.find(&file)? {
+            Found::Visible | Found::Both => Resolution::Committed(proof(&file)),
+            Found::Hidden => Resolution::Pending,
+            Found::Nowhere => Resolution::Lost { evidence: evidence(&file) },
+        })
+    }
+
+    fn sweep(&mut self, scope: &SweepScope) -> Result<Swept> {
+        let mut kept: BTreeSet<PathBuf> = BTreeSet::new();
+        for committable in &scope.committables {
+            kept.insert(StoredFile::decode(&committable.body)?.hidden);
+        }
+        for carried in scope.carried.iter().filter(|carried| !carried.is_empty()) {
+            kept.insert(Tail::decode(carried)?.hidden);
+        }
+        let entries = match self.file_system.list(&self.names.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swept::default()),
+            answer => answer.map_err(|error| failed(&error, &self.names.directory))?,
+        };
+        let mut swept = Swept::default();
+        for entry in entries {
+            let path = self.names.directory.join(&entry.name);
+            let older = self.names.hidden_generation(&entry.name).is_some_and(|generation| generation < scope.generation);
+            if older && !kept.contains(&path) {
+                match self.file_system.remove(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    answer => answer.map_err(|error| failed(&error, &path))?,
+                }
+                swept.removed.push(path.display().to_string());
+            }
+        }
+        Ok(swept)
+    }
+}
+
+fn proof(file: &StoredFile) -> Proof {
+    Proof { text: format!("file={} bytes={}", file.visible.display(), file.bytes) }
+}
+
+fn evidence(file: &StoredFile) -> String {
+    format!("neither the prepared file {} nor the visible file {} exists", file.hidden.display(), file.visible.display())
+}
+
+fn lost(file: &StoredFile) -> Error {
+    Error::new(ErrorKind::Lost, codes::FILE_LOST, format!("a prepared file is gone: {}", evidence(file)))
+        .at(format!("file={}", file.visible.display()))
+        .data(format!("records={} of it are not in the output, unless somebody took the visible file away after its commit", file.digest.records))
+        .remedy("bring one of the two files back, or accept the loss explicitly")
+}
+
+fn changed(path: &Path, file: &StoredFile, found: Option<Metadata>) -> Error {
+    let found = match found {
+        Some(Metadata { kind: EntryKind::File, bytes }) if bytes == file.bytes => "other content".to_string(),
+        Some(Metadata { kind: EntryKind::File, bytes }) => format!("bytes={bytes}"),
+        Some(Metadata { kind: EntryKind::Directory | EntryKind::Other, .. }) => "something that is no file".to_string(),
+        None => "nothing".to_string(),
+    };
+    Error::new(ErrorKind::Corrupt, codes::OUTPUT_CHANGED, format!("expected the file as it was written, bytes={}, found {found}", file.bytes))
+        .at(format!("file={}", path.display()))
+        .data("the file was left as it is, and nothing was made visible")
+        .remedy("find out what changed it, and keep it as evidence")
+}
+
+fn failed(error: &io::Error, path: &Path) -> Error {
+    Error::new(ErrorKind::Retry, codes::COMMIT_FAILED, "the output could not be looked at or made visible")
+        .at(format!("file={}", path.display()))
+        .cause(error)
+        .data("nothing is lost: it is tried again")
+        .remedy("see the cause, and the disk or mount")
+}
