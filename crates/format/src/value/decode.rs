@@ -9,13 +9,17 @@
 //!
 //! Invariant: the offset of every error about bytes is that of the part which could not be read.
 
-use serde::de::value::StrDeserializer;
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
+mod parts;
+
+use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
+
+pub(super) use parts::FieldsLeft;
+use parts::{Chosen, Single, visit_bytes_as_seq};
 
 use super::DEPTH_MAX;
 use super::error::{ValueError, ValueErrorKind};
-use super::schema::{Enum, Leaf, PlaceId, Schema, Shape, Struct, Tuple, Variant};
+use super::schema::{Enum, Leaf, PlaceId, Schema, Shape, Variant};
 use crate::bytes::Reader;
 
 /// Decodes values that were written with a schema.
@@ -106,12 +110,6 @@ fn mismatch(what: impl Into<String>) -> ValueError {
     ValueError::new(ValueErrorKind::Mismatch, what)
 }
 
-/// An error if a type took fewer parts than were written: what it left would be lost without a word.
-#[inline]
-fn all_taken(left: usize) -> Result<(), ValueError> {
-    if left == 0 { Ok(()) } else { Err(mismatch(format!("the type does not take the last {left} of the parts"))) }
-}
-
 /// One part at one place: the bytes that follow in `reader` are the part.
 pub(super) struct Place<'s, 'r, 'de> {
     pub(super) places: &'s [Shape],
@@ -124,6 +122,14 @@ impl<'s, 'r, 'de> Place<'s, 'r, 'de> {
     /// The shape of the part, behind links and unions.
     #[inline]
     pub(super) fn resolve(&mut self) -> Result<&'s Shape, ValueError> {
+        match &self.places[self.place as usize] {
+            Shape::Link(_) | Shape::Union(_) | Shape::Unknown => self.follow(),
+            shape => Ok(shape),
+        }
+    }
+
+    #[inline(never)]
+    fn follow(&mut self) -> Result<&'s Shape, ValueError> {
         loop {
             match &self.places[self.place as usize] {
                 Shape::Link(target) => self.place = *target,
@@ -191,7 +197,7 @@ impl<'s, 'r, 'de> Place<'s, 'r, 'de> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn leaf<V: Visitor<'de>>(self, leaf: Leaf, visitor: V) -> Result<V::Value, ValueError> {
         let reader = self.reader;
         match leaf {
@@ -244,6 +250,7 @@ impl<'s, 'r, 'de> Place<'s, 'r, 'de> {
                     self.part(*value)?.skip()
                 })
             }
+            Shape::ByteArray(count) => Ok(self.reader.take(*count as usize).map(drop)?),
             Shape::Tuple(tuple) if tuple.items.is_empty() => self.nothing(),
             Shape::Tuple(tuple) => tuple.items.iter().try_for_each(|item| self.part(*item)?.skip()),
             Shape::Struct(shape) => {
@@ -260,45 +267,19 @@ impl<'s, 'r, 'de> Place<'s, 'r, 'de> {
             Shape::Unknown | Shape::Link(_) | Shape::Union(_) => unreachable!("resolve looks behind these"),
         }
     }
+}
 
-    fn elements<V: Visitor<'de>>(self, element: PlaceId, visitor: V) -> Result<V::Value, ValueError> {
-        let left = self.reader.count()?;
-        if matches!(self.places[element as usize], Shape::Leaf(Leaf::U8)) {
-            return visit_bytes_as_seq(self.reader.take(left)?, visitor);
+/// What is asked for is mostly what was written: then the shape is looked at once.
+macro_rules! fixed {
+    ($($method:ident => $leaf:ident,)*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
+            match &self.places[self.place as usize] {
+                Shape::Leaf(Leaf::$leaf) => self.leaf(Leaf::$leaf, visitor),
+                _ => self.deserialize_any(visitor),
+            }
         }
-        let mut elements = Elements { place: self, element, left };
-        let value = visitor.visit_seq(&mut elements)?;
-        all_taken(elements.left)?;
-        Ok(value)
-    }
-
-    fn tuple<V: Visitor<'de>>(mut self, tuple: &'s Tuple, visitor: V) -> Result<V::Value, ValueError> {
-        if tuple.items.is_empty() {
-            self.nothing()?;
-        }
-        let mut items = Items { place: self, items: tuple.items.iter(), count: tuple.items.len() };
-        let value = visitor.visit_seq(&mut items)?;
-        all_taken(items.items.len())?;
-        Ok(value)
-    }
-
-    fn entries<V: Visitor<'de>>(self, key: PlaceId, value: PlaceId, visitor: V) -> Result<V::Value, ValueError> {
-        let left = self.reader.count()?;
-        let mut entries = Entries { place: self, key, value, left };
-        let value = visitor.visit_map(&mut entries)?;
-        all_taken(entries.left)?;
-        Ok(value)
-    }
-
-    #[inline]
-    fn fields<V: Visitor<'de>>(self, shape: &'s Struct, visitor: V) -> Result<V::Value, ValueError> {
-        let mut fields = Fields { place: self, left: FieldsLeft::new(shape), current: None };
-        let value = visitor.visit_map(&mut fields)?;
-        match fields.left.next(&mut fields.place)? {
-            None => Ok(value),
-            Some(_) => Err(mismatch("the type does not take all fields")),
-        }
-    }
+    )*};
 }
 
 impl<'s, 'r, 'de> Deserializer<'de> for Place<'s, 'r, 'de> {
@@ -319,6 +300,7 @@ impl<'s, 'r, 'de> Deserializer<'de> for Place<'s, 'r, 'de> {
             },
             Shape::Seq(element) => self.elements(*element, visitor),
             Shape::Map(key, value) => self.entries(*key, *value, visitor),
+            Shape::ByteArray(count) => visit_bytes_as_seq(self.reader.take(*count as usize)?, visitor),
             Shape::Tuple(tuple) => self.tuple(tuple, visitor),
             Shape::Struct(shape) => self.fields(shape, visitor),
             Shape::Enum(shape) => {
@@ -382,6 +364,7 @@ impl<'s, 'r, 'de> Deserializer<'de> for Place<'s, 'r, 'de> {
             Shape::Seq(element) if matches!(self.places[*element as usize], Shape::Leaf(Leaf::U8)) => {
                 visitor.visit_borrowed_bytes(self.reader.sized()?)
             }
+            Shape::ByteArray(count) => visitor.visit_borrowed_bytes(self.reader.take(*count as usize)?),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -395,273 +378,24 @@ impl<'s, 'r, 'de> Deserializer<'de> for Place<'s, 'r, 'de> {
         visitor.visit_unit()
     }
 
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string unit unit_struct
-        tuple tuple_struct map struct identifier
-    }
-}
-
-fn visit_bytes_as_seq<'de, V: Visitor<'de>>(bytes: &[u8], visitor: V) -> Result<V::Value, ValueError> {
-    let mut left = bytes.iter();
-    let value = visitor.visit_seq(Bytes { left: &mut left })?;
-    all_taken(left.len())?;
-    Ok(value)
-}
-
-/// The elements of a sequence of bytes, without a look at their place for each.
-struct Bytes<'a, 'b> {
-    left: &'a mut std::slice::Iter<'b, u8>,
-}
-
-impl<'de> de::SeqAccess<'de> for Bytes<'_, '_> {
-    type Error = ValueError;
-
-    #[inline]
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, ValueError> {
-        self.left.next().map(|byte| seed.deserialize(Byte(*byte))).transpose().map_err(|error| error.within("[]"))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.left.len())
-    }
-}
-
-struct Byte(u8);
-
-impl<'de> Deserializer<'de> for Byte {
-    type Error = ValueError;
-
-    #[inline]
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
-        visitor.visit_u8(self.0)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ValueError> {
-        visitor.visit_some(self)
+    fixed! {
+        deserialize_bool => Bool, deserialize_u8 => U8, deserialize_u16 => U16, deserialize_u32 => U32, deserialize_u64 => U64,
+        deserialize_i8 => I8, deserialize_i16 => I16, deserialize_i32 => I32, deserialize_i64 => I64, deserialize_f32 => F32,
+        deserialize_f64 => F64, deserialize_str => Str, deserialize_string => Str,
     }
 
     #[inline]
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, ValueError> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf seq unit unit_struct
-        tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
-struct Elements<'s, 'r, 'de> {
-    place: Place<'s, 'r, 'de>,
-    element: PlaceId,
-    left: usize,
-}
-
-impl<'de> de::SeqAccess<'de> for Elements<'_, '_, 'de> {
-    type Error = ValueError;
-
-    #[inline]
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, ValueError> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        seed.deserialize(self.place.part(self.element)?).map(Some).map_err(|error| error.within("[]"))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.left)
-    }
-}
-
-struct Items<'s, 'r, 'de> {
-    place: Place<'s, 'r, 'de>,
-    items: std::slice::Iter<'s, PlaceId>,
-    count: usize,
-}
-
-impl<'de> de::SeqAccess<'de> for Items<'_, '_, 'de> {
-    type Error = ValueError;
-
-    #[inline]
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, ValueError> {
-        match self.items.next() {
-            None => Ok(None),
-            Some(item) => {
-                let value = seed.deserialize(self.place.part(*item)?);
-                value.map(Some).map_err(|error| error.within(&(self.count - self.items.len() - 1).to_string()))
-            }
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ValueError> {
+        match &self.places[self.place as usize] {
+            Shape::Struct(shape) => self.fields(shape, visitor),
+            _ => self.deserialize_any(visitor),
         }
     }
 
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.items.len())
-    }
-}
-
-struct Entries<'s, 'r, 'de> {
-    place: Place<'s, 'r, 'de>,
-    key: PlaceId,
-    value: PlaceId,
-    left: usize,
-}
-
-impl<'de> de::MapAccess<'de> for Entries<'_, '_, 'de> {
-    type Error = ValueError;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, ValueError> {
-        if self.left == 0 {
-            return Ok(None);
-        }
-        self.left -= 1;
-        seed.deserialize(self.place.part(self.key)?).map(Some).map_err(|error| error.within("{key}"))
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ValueError> {
-        seed.deserialize(self.place.part(self.value)?).map_err(|error| error.within("{}"))
-    }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.left)
-    }
-}
-
-/// The fields of a struct that are still to be read.
-pub(super) struct FieldsLeft<'s> {
-    shape: &'s Struct,
-    next: usize,
-}
-
-impl<'s> FieldsLeft<'s> {
-    #[inline]
-    pub(super) fn new(shape: &'s Struct) -> FieldsLeft<'s> {
-        FieldsLeft { shape, next: 0 }
-    }
-
-    /// The next field that is present; its part follows in the reader.
-    #[inline]
-    pub(super) fn next(&mut self, place: &mut Place<'s, '_, '_>) -> Result<Option<(&'s str, PlaceId)>, ValueError> {
-        let fields = &self.shape.fields;
-        let at = match self.shape.sparse {
-            false if fields.is_empty() && self.next == 0 => {
-                place.nothing()?;
-                self.next = 1;
-                return Ok(None);
-            }
-            false if self.next >= fields.len() => return Ok(None),
-            false => self.next,
-            true if self.next == usize::MAX => return Ok(None),
-            true => {
-                let offset = place.reader.offset();
-                match place.reader.length()? {
-                    0 => {
-                        self.next = usize::MAX;
-                        return Ok(None);
-                    }
-                    number if number <= fields.len() as u64 => number as usize - 1,
-                    number => return Err(malformed(format!("field {number} of struct {} is not in its schema", self.shape.name), offset)),
-                }
-            }
-        };
-        self.next = at + 1;
-        Ok(Some((&fields[at].name, fields[at].place)))
-    }
-}
-
-struct Fields<'s, 'r, 'de> {
-    place: Place<'s, 'r, 'de>,
-    left: FieldsLeft<'s>,
-    current: Option<(&'s str, PlaceId)>,
-}
-
-impl<'de> de::MapAccess<'de> for Fields<'_, '_, 'de> {
-    type Error = ValueError;
-
-    #[inline]
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, ValueError> {
-        self.current = self.left.next(&mut self.place)?;
-        match self.current {
-            Some((name, _)) => seed.deserialize(StrDeserializer::<ValueError>::new(name)).map(Some).map_err(|error| error.within(name)),
-            None => Ok(None),
-        }
-    }
-
-    #[inline]
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ValueError> {
-        let (name, place) = self.current.take().ok_or_else(|| mismatch("a value was asked for before its field's name"))?;
-        seed.deserialize(self.place.part(place)?).map_err(|error| error.within(name))
-    }
-}
-
-/// A variant with content as a map of one entry.
-struct Single<'s, 'r, 'de> {
-    name: &'s str,
-    content: Option<Place<'s, 'r, 'de>>,
-}
-
-impl<'de> de::MapAccess<'de> for Single<'_, '_, 'de> {
-    type Error = ValueError;
-
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, ValueError> {
-        match self.content {
-            Some(_) => seed.deserialize(StrDeserializer::<ValueError>::new(self.name)).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ValueError> {
-        let content = self.content.take().ok_or_else(|| mismatch("a variant has one content"))?;
-        seed.deserialize(content).map_err(|error| error.within(self.name))
-    }
-}
-
-/// A variant whose number was read.
-struct Chosen<'s, 'r, 'de> {
-    place: Place<'s, 'r, 'de>,
-    variant: &'s Variant,
-}
-
-impl<'s, 'r, 'de> de::EnumAccess<'de> for Chosen<'s, 'r, 'de> {
-    type Error = ValueError;
-    type Variant = Self;
-
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self), ValueError> {
-        Ok((seed.deserialize(StrDeserializer::<ValueError>::new(&self.variant.name))?, self))
-    }
-}
-
-impl<'s, 'r, 'de> Chosen<'s, 'r, 'de> {
-    /// The content; an error if the variant was written without.
-    fn content(self) -> Result<Place<'s, 'r, 'de>, ValueError> {
-        match self.variant.content {
-            Some(content) => self.place.into_part(content),
-            None => Err(mismatch(format!("variant {} was written without content", self.variant.name))),
-        }
-    }
-}
-
-impl<'de> de::VariantAccess<'de> for Chosen<'_, '_, 'de> {
-    type Error = ValueError;
-
-    fn unit_variant(self) -> Result<(), ValueError> {
-        match self.variant.content {
-            None => Ok(()),
-            Some(content) => self.place.into_part(content)?.skip(),
-        }
-    }
-
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, ValueError> {
-        let name = &self.variant.name;
-        seed.deserialize(self.content()?).map_err(|error| error.within(name))
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, count: usize, visitor: V) -> Result<V::Value, ValueError> {
-        let name = &self.variant.name;
-        self.content()?.deserialize_tuple(count, visitor).map_err(|error| error.within(name))
-    }
-
-    fn struct_variant<V: Visitor<'de>>(self, fields: &'static [&'static str], visitor: V) -> Result<V::Value, ValueError> {
-        let name = &self.variant.name;
-        self.content()?.deserialize_struct("", fields, visitor).map_err(|error| error.within(name))
-    }
+    forward_to_deserialize_any! { i128 u128 char unit unit_struct tuple tuple_struct map identifier }
 }

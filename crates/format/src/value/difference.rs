@@ -105,6 +105,7 @@ impl Comparison<'_> {
             (Shape::Leaf(from), Shape::Leaf(to)) if widens(*from, *to) => Ok(()),
             (Shape::Option(from), Shape::Option(to)) => self.places(*from, *to, path),
             (_, Shape::Option(to)) => self.places(written, *to, path),
+            (Shape::ByteArray(from), Shape::ByteArray(to)) if from == to => Ok(()),
             (Shape::Seq(from), Shape::Seq(to)) => self.places(*from, *to, &format!("{path}[]")),
             (Shape::Map(key, value), Shape::Map(key_now, value_now)) => {
                 self.places(*key, *key_now, &format!("{path}{{key}}"))?;
@@ -135,9 +136,13 @@ impl Comparison<'_> {
                 })
             }
             // A type may take its parts in either form.
-            (Shape::Seq(_), Shape::Tuple(_) | Shape::Leaf(Leaf::Bytes)) | (Shape::Tuple(_) | Shape::Leaf(Leaf::Bytes), Shape::Seq(_)) => {
-                Ok(())
-            }
+            (
+                Shape::Seq(_) | Shape::Leaf(Leaf::Bytes),
+                Shape::Seq(_) | Shape::Tuple(_) | Shape::ByteArray(_) | Shape::Leaf(Leaf::Bytes),
+            ) => Ok(()),
+            (Shape::Tuple(_) | Shape::ByteArray(_), Shape::Seq(_) | Shape::Leaf(Leaf::Bytes)) => Ok(()),
+            (Shape::Tuple(from), Shape::ByteArray(count)) if from.items.len() == *count as usize => Ok(()),
+            (Shape::ByteArray(count), Shape::Tuple(to)) if to.items.len() == *count as usize => Ok(()),
             (Shape::Struct(_), Shape::Map(..)) | (Shape::Map(..), Shape::Struct(_)) | (Shape::Leaf(Leaf::Str), Shape::Enum(_)) => Ok(()),
             _ => Err(self.difference(written, now, path)),
         }

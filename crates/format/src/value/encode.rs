@@ -152,13 +152,20 @@ impl<'a> Walker<'a> {
         Walker { place, ..self }
     }
 
+    #[inline]
     fn tuple(self, name: &'static str, count: usize) -> Result<Items<'a>, Interrupt> {
-        let fits = matches!(self.shape(), Shape::Tuple(tuple) if tuple.items.len() == count && same(&tuple.name, name));
+        let fits = match self.shape() {
+            Shape::ByteArray(known) => *known as usize == count,
+            Shape::Tuple(tuple) => tuple.items.len() == count && same(&tuple.name, name),
+            _ => false,
+        };
         let walker = self.enter(fits, Head::Tuple { name, count })?;
-        if count == 0 {
-            walker.out.push(0);
+        let packed = matches!(walker.shape(), Shape::ByteArray(_));
+        let start = walker.out.len();
+        if packed || count == 0 {
+            walker.out.resize(start + count.max(1), 0);
         }
-        Ok(Items { walker, index: 0, count })
+        Ok(Items { walker, index: 0, count, packed, start, fits })
     }
 
     #[inline]
@@ -305,6 +312,7 @@ impl<'a> Serializer for Walker<'a> {
         Ok(Elements { walker: walker.at(element), counted })
     }
 
+    #[inline]
     fn serialize_tuple(self, count: usize) -> Result<Items<'a>, Interrupt> {
         self.tuple("", count)
     }
@@ -466,11 +474,31 @@ pub(super) struct Items<'a> {
     walker: Walker<'a>,
     index: usize,
     count: usize,
+    /// All items are bytes, which are reserved already, from `start` on.
+    packed: bool,
+    start: usize,
+    /// The tuple fitted at once, so there is nothing to learn from it.
+    fits: bool,
 }
 
 impl Items<'_> {
-    #[inline]
+    #[inline(always)]
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Interrupt> {
+        if !self.packed {
+            return self.unlike_item(value);
+        }
+        let reserved = self.walker.out.get_mut(self.start..self.start + self.count);
+        match (value.serialize(ByteRun), reserved.and_then(|bytes| bytes.get_mut(self.index))) {
+            (Ok(byte), Some(slot)) => *slot = byte,
+            (Ok(_), None) => return Err(wrong_count()),
+            (Err(_), _) => return Err(self.walker.learner.unpack(self.walker.place)),
+        }
+        self.index += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn unlike_item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Interrupt> {
         let Walker { learner, out, place, depth } = &mut self.walker;
         let Shape::Tuple(tuple) = &learner.places[*place as usize] else { unreachable!("a tuple was entered") };
         let Some(&item) = tuple.items.get(self.index) else { return Err(wrong_count()) };
@@ -480,7 +508,13 @@ impl Items<'_> {
 
     #[inline]
     fn finish(self) -> Result<(), Interrupt> {
-        if self.index == self.count { Ok(()) } else { Err(wrong_count()) }
+        if self.index != self.count {
+            return Err(wrong_count());
+        }
+        if !self.fits && !self.packed {
+            self.walker.learner.pack(self.walker.place);
+        }
+        Ok(())
     }
 }
 
@@ -489,7 +523,7 @@ macro_rules! items {
         impl ser::$trait for Items<'_> {
             type Ok = ();
             type Error = Interrupt;
-            #[inline]
+            #[inline(always)]
             fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Interrupt> {
                 self.item(value)
             }

@@ -33,6 +33,7 @@ impl Place<'_, '_, '_> {
                 }
                 Ok(Value::Object(map))
             }
+            Shape::ByteArray(count) => Ok(self.reader.take(*count as usize)?.into()),
             Shape::Tuple(tuple) => {
                 if tuple.items.is_empty() {
                     self.nothing()?;

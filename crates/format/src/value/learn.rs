@@ -21,6 +21,9 @@ const STEPS_MAX: u32 = 1_000;
 /// Links and unions in a row that are followed to see whether an alternative fits; if it lies further away, a new one is added.
 const LOOK_AHEAD_MAX: u32 = 4;
 
+/// Items from which on a tuple of bytes is an array.
+const BYTE_ARRAY_MIN: usize = 4;
+
 /// Why a value is not written to its end.
 #[derive(Debug)]
 pub(super) enum Interrupt {
@@ -141,6 +144,7 @@ impl Learner {
             (Shape::Leaf(leaf), Head::Leaf(other)) => *leaf == other,
             (Shape::Option(_), Head::Option) | (Shape::Seq(_), Head::Seq) | (Shape::Map(..), Head::Map) => true,
             (Shape::Tuple(tuple), Head::Tuple { name, count }) => tuple.items.len() == count && same(&tuple.name, name),
+            (Shape::ByteArray(known), Head::Tuple { count, .. }) => *known as usize == count,
             (Shape::Struct(shape), Head::Struct { name }) => same(&shape.name, name),
             (Shape::Enum(shape), Head::Variant { name, number, variant, has_content }) => {
                 same(&shape.name, name)
@@ -225,6 +229,31 @@ impl Learner {
             learner.struct_mut(place).sparse = true;
             Ok(())
         })
+    }
+
+    /// Begins a new version in which an array of bytes is a tuple of items of any shape.
+    #[cold]
+    pub(super) fn unpack(&mut self, place: PlaceId) -> Interrupt {
+        self.replace(place, |learner| {
+            let Shape::ByteArray(count) = learner.places[place as usize] else { unreachable!("only an array of bytes is unpacked") };
+            let items = (0..count).map(|_| learner.new_place(place, Shape::Leaf(Leaf::U8))).collect::<Result<_, _>>()?;
+            learner.places[place as usize] = Shape::Tuple(Tuple { name: Cow::Borrowed(""), items });
+            Ok(())
+        })
+    }
+
+    /// Makes a tuple an array of bytes if every item is one; its bytes stay the same.
+    pub(super) fn pack(&mut self, place: PlaceId) {
+        let Shape::Tuple(tuple) = &self.places[place as usize] else { return };
+        let count = tuple.items.len();
+        let first = self.places.len() - count.min(self.places.len());
+        let newest = (first as PlaceId..).zip(&tuple.items).all(|(place, item)| place == *item);
+        let bytes = tuple.items.iter().all(|item| matches!(self.places[*item as usize], Shape::Leaf(Leaf::U8)));
+        if newest && bytes && count >= BYTE_ARRAY_MIN {
+            self.places.truncate(first);
+            self.origins.truncate(first);
+            self.places[place as usize] = Shape::ByteArray(count as u32);
+        }
     }
 
     /// Begins a new version in which a place is changed. A place from an earlier program is forgotten instead, because

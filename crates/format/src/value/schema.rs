@@ -53,6 +53,8 @@ pub(super) enum Shape {
     Tuple(Tuple),
     Struct(Struct),
     Enum(Enum),
+    /// A tuple or array of this many items, all `u8`.
+    ByteArray(u32),
 }
 
 /// A part without parts.
@@ -117,7 +119,7 @@ impl Shape {
     /// The places this shape is made of.
     pub(super) fn parts(&self) -> Vec<PlaceId> {
         match self {
-            Shape::Unknown | Shape::Leaf(_) => Vec::new(),
+            Shape::Unknown | Shape::Leaf(_) | Shape::ByteArray(_) => Vec::new(),
             Shape::Link(place) | Shape::Option(place) | Shape::Seq(place) => vec![*place],
             Shape::Map(key, value) => vec![*key, *value],
             Shape::Union(places) => places.clone(),

@@ -61,6 +61,7 @@ impl Version {
                 self.wrapped("map<", *key, ", ", f)?;
                 self.wrapped("", *value, ">", f)
             }
+            Shape::ByteArray(count) => write!(f, "[u8; {count}]"),
             Shape::Tuple(tuple) => match self.array(&tuple.items) {
                 Some((item, count)) if tuple.name.is_empty() => self.wrapped("[", item, &format!("; {count}]"), f),
                 _ => {
@@ -127,6 +128,7 @@ impl Version {
             Shape::Option(content) => json!({ "option": self.to_json(*content) }),
             Shape::Seq(element) => json!({ "seq": self.to_json(*element), "id": place }),
             Shape::Map(key, value) => json!({ "map": [self.to_json(*key), self.to_json(*value)], "id": place }),
+            Shape::ByteArray(count) => json!({ "bytes": count }),
             Shape::Tuple(tuple) => json!({ "tuple": tuple.name, "items": each(&tuple.items), "id": place }),
             Shape::Struct(shape) => {
                 let fields: Vec<_> =

@@ -461,3 +461,19 @@ fn values_as_deep_as_the_limit_come_back() {
     }
     round_trip(&[deep]);
 }
+
+#[test]
+fn an_array_of_bytes_is_one_place_until_an_item_is_no_byte() {
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Item {
+        Byte(u8),
+        Text(String),
+    }
+    let bytes = [Item::Byte(1), Item::Byte(2), Item::Byte(3), Item::Byte(4)];
+    let mixed = [Item::Byte(1), Item::Text("x".into()), Item::Byte(3), Item::Byte(4)];
+    let encoder = round_trip(std::slice::from_ref(&bytes));
+    assert_eq!(encoder.schema().to_json()[0]["shape"], json!({"bytes": 4}));
+    round_trip(&[bytes.clone(), mixed.clone(), bytes.clone()]);
+    round_trip(&[(1u64, bytes.clone(), 2u64, bytes.clone()), (1, mixed, 2, bytes)]);
+}
