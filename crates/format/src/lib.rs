@@ -14,3 +14,9 @@ mod bytes;
 pub mod frame;
 pub mod value;
 pub mod block;
+mod record;
+mod facts;
+pub mod manifest;
+pub mod ledger;
+
+pub use facts::{Attempt, CommittableId, Opaque, OperatorCounts, Reason, Sha256, SplitRange};

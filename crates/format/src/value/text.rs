@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::schema::{Leaf, PlaceId, Schema, Shape, Version};
+use super::schema::{Leaf, PlaceId, Schema, Shape, Struct, Version};
 
 impl Leaf {
     pub(super) fn name(self) -> &'static str {
@@ -70,14 +70,8 @@ impl Version {
                 }
             },
             Shape::Struct(shape) => {
-                write!(f, "struct {} {{", shape.name)?;
-                for (index, field) in shape.fields.iter().enumerate() {
-                    let separator = if index == 0 { " " } else { ", " };
-                    let optional = if shape.sparse { "?" } else { "" };
-                    write!(f, "{separator}{}{optional}: ", field.name)?;
-                    self.write(field.place, f)?;
-                }
-                f.write_str(" }")
+                write!(f, "struct {}", shape.name)?;
+                self.write_fields(shape, f)
             }
             Shape::Enum(shape) => {
                 write!(f, "enum {} {{", shape.name)?;
@@ -85,11 +79,31 @@ impl Version {
                     let separator = if index == 0 { " " } else { ", " };
                     write!(f, "{separator}{}", variant.name)?;
                     if let Some(content) = variant.content {
-                        self.wrapped("(", content, ")", f)?;
+                        self.write_content(&variant.name, content, f)?;
                     }
                 }
                 f.write_str(" }")
             }
+        }
+    }
+
+    fn write_fields(&self, shape: &Struct, f: &mut dyn Write) -> fmt::Result {
+        f.write_str(" {")?;
+        for (index, field) in shape.fields.iter().enumerate() {
+            let separator = if index == 0 { " " } else { ", " };
+            let optional = if shape.sparse { "?" } else { "" };
+            write!(f, "{separator}{}{optional}: ", field.name)?;
+            self.write(field.place, f)?;
+        }
+        f.write_str(" }")
+    }
+
+    /// Writes the content of a variant behind its name; a variant with several parts is not named twice.
+    fn write_content(&self, variant: &str, content: PlaceId, f: &mut dyn Write) -> fmt::Result {
+        match &self.places[content as usize] {
+            Shape::Tuple(tuple) if tuple.name == variant => self.list(&tuple.items, ("(", ", ", ")"), f),
+            Shape::Struct(shape) if shape.name == variant => self.write_fields(shape, f),
+            _ => self.wrapped("(", content, ")", f),
         }
     }
 

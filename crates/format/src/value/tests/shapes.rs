@@ -321,7 +321,7 @@ fn growth_that_only_adds_keeps_the_version_and_earlier_bytes() {
         [(None, vec![]), (Some(1), vec![Kind::Inner(Box::new(Kind::Nothing))]), (None, vec![Kind::One(3), Kind::Two(1, "b".into())])];
     let bytes: Vec<_> = values.iter().map(|value| encode(&mut encoder, value)).collect();
     assert_eq!(encoder.schema_version(), 0);
-    assert_eq!(encoder.schema().to_string(), "(Option<u8>, [enum Kind { Nothing, One(i64), Two(Two(u8, str)), Inner(Kind) }])");
+    assert_eq!(encoder.schema().to_string(), "(Option<u8>, [enum Kind { Nothing, One(i64), Two(u8, str), Inner(Kind) }])");
     for (value, bytes) in values.iter().zip(&bytes) {
         assert_eq!(&Decoder::new(&encoder.schema()).decode::<(Option<u8>, Vec<Kind>)>(bytes).expect("sound"), value);
     }
