@@ -10,12 +10,16 @@
 
 mod io;
 mod fs;
+mod store;
 mod source;
 mod output;
 mod sink;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 
 pub use io::{Io, IoDoor, Pending};
 pub use fs::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace, WriteFile};
+pub use store::{CheckpointStore, ObjectMeta, ObjectWriter, StoreError};
 pub use source::{
     Assignment, Discovery, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead, SplitSnapshot,
 };
