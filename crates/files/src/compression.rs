@@ -147,7 +147,12 @@ impl Encoder {
             Encoder::Zstd(frame) => {
                 let frame = match frame {
                     Some(frame) => frame,
-                    None => frame.insert(zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL)?),
+                    None => {
+                        let frame = frame.insert(zstd::stream::write::Encoder::new(Vec::new(), ZSTD_LEVEL)?);
+                        // Without, a reader cannot tell damage.
+                        frame.include_checksum(true)?;
+                        frame
+                    }
                 };
                 frame.write_all(bytes)?;
                 append(frame.get_ref())?;

@@ -16,5 +16,13 @@ pub(crate) use de::{CellFault, parse, text_of};
 pub(crate) use ser::write;
 pub(crate) use names::header;
 
+/// Whether a byte can stand between cells: ASCII that is in no number, word, quote or line end.
+pub(crate) fn can_delimit(byte: u8) -> bool {
+    byte.is_ascii() && !byte.is_ascii_alphanumeric() && !matches!(byte, QUOTE | b'\n' | b'\r' | 0 | b'+' | b'-' | b'.')
+}
+
+/// What [`can_delimit`] asks for.
+pub(crate) const DELIMITERS: &str = "an ASCII delimiter that is no letter, digit, sign, dot, quote, line end or NUL";
+
 /// The mark around cells.
 pub(crate) const QUOTE: u8 = b'"';

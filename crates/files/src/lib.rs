@@ -18,7 +18,9 @@ mod csv;
 mod json;
 mod shape;
 mod sink;
+mod audit;
 
+pub use audit::{Audit, AuditScope, Finding, audit};
 pub use compression::Compression;
 pub use sink::{FILE_SINK_KIND, FileCommitter, FileSink, FileWriter};
 pub use source::{FileEnumerator, FileReader, FileSource, FileSplit, SplitSize};

@@ -23,10 +23,11 @@ use staunch_types::Result;
 
 use crate::Compression;
 use crate::codes::setting;
-use crate::csv::QUOTE;
+use crate::csv::{DELIMITERS, can_delimit};
 
 use names::Names;
-use stored::OutputFormat;
+pub(crate) use names::visible_owner;
+pub(crate) use stored::{OutputFormat, StoredFile};
 
 pub use committer::FileCommitter;
 pub use writer::FileWriter;
@@ -171,9 +172,9 @@ impl Settings {
             return Err(setting(format!("`{option}` is an option of CSV, the sink writes JSON Lines"), "leave the option out"));
         }
         if let OutputFormat::Csv { delimiter, .. } = self.format
-            && (!delimiter.is_ascii() || matches!(delimiter, QUOTE | b'\n' | b'\r' | 0))
+            && !can_delimit(delimiter)
         {
-            let what = format!("expected an ASCII delimiter that is no quote, line end or NUL, found {:?}", char::from(delimiter));
+            let what = format!("expected {DELIMITERS}, found {:?}", char::from(delimiter));
             return Err(setting(what, "use a comma, a semicolon, a tab or the like"));
         }
         for (name, part) in [("prefix", self.prefix.as_str()), ("suffix", self.suffix.as_deref().unwrap_or_default())] {

@@ -23,8 +23,10 @@ use staunch_api::{Assignment, ReaderContext, Source, SourceContext};
 use staunch_types::Result;
 
 use crate::codes::setting;
-use crate::csv::{Dialect, Lines, QUOTE};
+use crate::csv::{DELIMITERS, Dialect, Lines, can_delimit};
 use crate::shape::Shape;
+
+pub(crate) use window::{Chunk, Window};
 
 pub use enumerate::FileEnumerator;
 pub use reader::FileReader;
@@ -251,8 +253,8 @@ impl Settings {
 
 impl CsvSettings {
     fn check(&self, shape: Shape) -> Result<()> {
-        if !self.delimiter.is_ascii() || matches!(self.delimiter, QUOTE | b'\n' | b'\r' | 0) {
-            let what = format!("expected an ASCII delimiter that is no quote, line end or NUL, found {:?}", char::from(self.delimiter));
+        if !can_delimit(self.delimiter) {
+            let what = format!("expected {DELIMITERS}, found {:?}", char::from(self.delimiter));
             return Err(setting(what, "use a comma, a semicolon, a tab or the like"));
         }
         if self.multiline == Some(true) && !self.quotes {

@@ -32,6 +32,8 @@ pub(crate) struct StoredFile {
     pub(crate) content: u128,
     pub(crate) format: OutputFormat,
     pub(crate) compression: Compression,
+    /// The first line, if it is a header; without its line end.
+    pub(crate) header: Option<Vec<u8>>,
     /// Of the lines without line ends and header.
     pub(crate) digest: Digest,
 }

@@ -232,6 +232,7 @@ impl<T: Serialize> FileWriter<T> {
             content: mark.content,
             format: closed.format,
             compression: closed.compression,
+            header: closed.header,
             digest: closed.digest,
         };
         Ok(Committable {

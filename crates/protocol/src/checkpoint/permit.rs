@@ -32,6 +32,14 @@ impl CommitPermit {
         CommitPermit::new(generation, durable)
     }
 
+    /// A permit for the conformance tests of sinks, which have no checkpoint machine. Not part of any program that runs.
+    #[cfg(feature = "testkit")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn for_testkit(epoch: Epoch, generation: Generation) -> CommitPermit {
+        CommitPermit(Arc::new(Right { generation, sealed: Attempt { epoch, generation }, committables: Vec::new() }))
+    }
+
     /// The durable epoch.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
