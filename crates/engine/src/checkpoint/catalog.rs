@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use staunch_api::{CheckpointStore, StoreError};
+use staunch_format::ledger::Chain;
+use staunch_format::manifest::ChainPlan;
 use staunch_protocol::ledger::{Answer, Entry, Facts, Found, Origin};
 use staunch_protocol::{Attempt, CommittableId};
 use staunch_types::{Epoch, Error, ErrorKind, LedgerSeq, Name, Result};
@@ -115,24 +117,24 @@ impl Catalog {
     /// `Corrupt` when an entry is missing, damaged or does not follow the one before; `Restart` when the store does not answer.
     pub fn entries(&self, names: &mut SinkNames) -> Result<Vec<ReadEntry>> {
         let mut entries: Vec<ReadEntry> = Vec::new();
-        let mut previous = [0; 32];
+        let mut chain = Chain::new();
         for object in self.store.list("ledger/").map_err(|e| self.unreadable("ledger/", &e))? {
             let bytes = self.store.read(&object.path, 0, None).map_err(|e| self.unreadable(&object.path, &e))?;
-            let entry = wire::decode_entry(&bytes, names).map_err(|e| e.at(format!("object={} store={}", object.path, self.store.describe())))?;
-            let expected = entries.last().map_or(LedgerSeq(1), |e| e.seq.next());
-            if entry.seq != expected || object.path != entry_path(expected) || entry.previous != previous {
-                return Err(Error::new(ErrorKind::Corrupt, "C012", format!("the ledger is broken: expected entry {expected} after the one before, found entry {}", entry.seq))
-                    .at(format!("object={} store={}", object.path, self.store.describe()))
+            let place = || format!("object={} store={}", object.path, self.store.describe());
+            let stored = chain.push(&bytes).map_err(|broken| Error::from(broken).at(place()))?;
+            if object.path != entry_path(stored.seq) {
+                return Err(Error::new(ErrorKind::Corrupt, "C012", format!("ledger entry {} lies at the place of another", stored.seq))
+                    .at(place())
                     .data("nothing was changed; the entries before this one are intact")
                     .remedy("keep the directory as evidence; `staunch ledger` shows the intact part"));
             }
-            if entry.job != self.job {
-                return Err(Error::new(ErrorKind::Invalid, "C013", format!("the checkpoint directory belongs to the job \"{}\", not to \"{}\"", entry.job, self.job))
+            let entry = wire::read_entry(stored, &bytes, names);
+            if entry.stored.job != self.job {
+                return Err(Error::new(ErrorKind::Invalid, "C013", format!("the checkpoint directory belongs to the job \"{}\", not to \"{}\"", entry.stored.job, self.job))
                     .at(format!("store={}", self.store.describe()))
                     .data("nothing was started, nothing was changed")
                     .remedy("give this job a directory of its own, or its old name back"));
             }
-            previous = wire::hash(&bytes);
             entries.push(entry);
         }
         Ok(entries)
@@ -205,7 +207,7 @@ impl Catalog {
     /// `Bug` when something cannot be encoded.
     pub fn draft(&self, seq: LedgerSeq, previous: [u8; 32], entry: &Entry, payload: &EntryPayload<'_>) -> Result<Draft> {
         let manifest = match (entry, payload.record) {
-            (Entry::Sealed { attempt, .. }, Some(record)) => Some((manifest_path(*attempt), Arc::from(wire::encode_manifest(record)?))),
+            (Entry::Sealed { attempt, .. }, Some(record)) => Some((manifest_path(*attempt), Arc::from(wire::encode_manifest(record, payload)?))),
             _ => None,
         };
         let bytes = wire::encode_entry(&self.job, seq, previous, entry, payload, manifest.as_ref().map(|(p, b)| (p.as_str(), &**b)))?;
@@ -296,14 +298,22 @@ pub struct EntryPayload<'a> {
     pub record: Option<&'a CheckpointRecord>,
     /// Sinks by number.
     pub names: &'a SinkNames,
-    /// What is to be or was committed.
-    pub bodies: &'a BTreeMap<CommittableId, NamedCommittable>,
+    /// Of a record of commits: what was committed.
+    pub committed: &'a [NamedCommittable],
     /// Proofs of commits.
     pub proofs: &'a BTreeMap<CommittableId, String>,
     /// Wall-clock milliseconds.
     pub wall_ms: i64,
     /// Fingerprint of the plan.
     pub fingerprint: u64,
+    /// The kind of each operator, and the chains, for people who look into a manifest.
+    pub kinds: &'a BTreeMap<Name, String>,
+    /// See `kinds`.
+    pub chains: &'a [ChainPlan],
+    /// Version of the program.
+    pub code_version: &'a str,
+    /// The settings, as text; the ledger keeps their hash.
+    pub settings: &'a str,
 }
 
 fn entry_path(seq: LedgerSeq) -> String {

@@ -51,8 +51,13 @@ impl Loader {
         let Some(answer) = read.poll() else { return Ok(None) };
         let Some((segment, _)) = self.reads.pop_front() else { return Ok(None) };
         match answer {
-            Ok(bytes) if bytes.len() as u64 == segment.bytes => Ok(Some((segment, bytes))),
-            Ok(bytes) => Err(self.damaged(&segment, &format!("expected {} bytes, found {}", segment.bytes, bytes.len()))),
+            Ok(bytes) if bytes.len() as u64 != segment.bytes => {
+                Err(self.damaged(&segment, &format!("expected {} bytes, found {}", segment.bytes, bytes.len())))
+            }
+            Ok(bytes) if staunch_format::manifest::Segment::crc_of(&bytes) != segment.crc => {
+                Err(self.damaged(&segment, "its checksum is not the one in the manifest"))
+            }
+            Ok(bytes) => Ok(Some((segment, bytes))),
             Err(StoreError::Absent) => Err(self.damaged(&segment, "the object does not exist")),
             Err(error) => Err(Error::new(ErrorKind::Restart, "C002", "the state could not be read back")
                 .cause(error)

@@ -12,6 +12,8 @@ pub struct Segment {
     pub offset: u64,
     /// Bytes.
     pub bytes: u64,
+    /// CRC32C of the bytes.
+    pub crc: u32,
     /// Key groups that may occur in it.
     pub groups: KeyGroupRange,
     /// The epoch that wrote it. Segments of one state are applied in this order.

@@ -10,6 +10,8 @@ use staunch_types::{Epoch, KeyGroupCount, Name};
 pub struct RunConfig {
     /// Name of the job.
     pub job: Name,
+    /// Version of the program, as it calls itself; for the ledger.
+    pub code_version: String,
     /// Key groups; fixed for the job's life.
     pub groups: KeyGroupCount,
     /// From one checkpoint to the next.
@@ -49,6 +51,7 @@ impl RunConfig {
     pub fn new(job: Name) -> RunConfig {
         RunConfig {
             job,
+            code_version: env!("CARGO_PKG_VERSION").to_owned(),
             groups: KeyGroupCount::default(),
             interval: Duration::from_secs(10),
             pause_min: Duration::ZERO,

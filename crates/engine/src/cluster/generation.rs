@@ -124,17 +124,7 @@ impl RunningGeneration {
             self.hear(mail, around);
         }
         self.poll_store(around);
-        for (op, outcome) in self.committers.poll(around.io) {
-            self.proofs.extend(outcome.proof);
-            self.reason = outcome.error.or(self.reason.take());
-            if !outcome.swept.is_empty() {
-                (around.tell)(JobEvent::Swept { removed: outcome.swept });
-            }
-            self.step(Event::SinkAnswered { op, answer: outcome.answer }, around);
-        }
-        // An answer may have queued the next operation of the same sink.
-        let answered = self.committers.poll(around.io);
-        assert!(answered.is_empty(), "an operation that was just submitted cannot be done");
+        self.poll_committers(around);
         if self.tasks.as_ref().is_some_and(Tasks::are_placed) {
             self.poll_sources(around);
         }
@@ -196,6 +186,24 @@ impl RunningGeneration {
             }
             CoordinatorMail::Failed { task, error } => self.fail(error.at(format!("task={task}"))),
             CoordinatorMail::Stop { reason } => self.request(reason, around),
+        }
+    }
+
+    /// Takes outcomes until there is none: an answer may queue the next operation of the same sink, which may be done at once.
+    fn poll_committers(&mut self, around: &mut Surroundings<'_>) {
+        loop {
+            let outcomes = self.committers.poll(around.io);
+            if outcomes.is_empty() {
+                return;
+            }
+            for (op, outcome) in outcomes {
+                self.proofs.extend(outcome.proof);
+                self.reason = outcome.error.or(self.reason.take());
+                if !outcome.swept.is_empty() {
+                    (around.tell)(JobEvent::Swept { removed: outcome.swept });
+                }
+                self.step(Event::SinkAnswered { op, answer: outcome.answer }, around);
+            }
         }
     }
 
@@ -335,13 +343,21 @@ impl RunningGeneration {
             }
             Entry::Claimed { .. } | Entry::Committed { .. } | Entry::Stopped { .. } => None,
         };
+        let committed = match entry {
+            Entry::Committed { epoch, .. } => self.retention.committables(*epoch),
+            Entry::Claimed { .. } | Entry::Sealed { .. } | Entry::Stopped { .. } => Vec::new(),
+        };
         let payload = EntryPayload {
             record: record.as_ref(),
             names: &self.names,
-            bodies: &self.bodies,
+            committed: &committed,
             proofs: &self.proofs,
             wall_ms,
             fingerprint: around.plan.fingerprint(),
+            kinds: &around.plan.kinds(),
+            chains: &around.plan.stored_chains(),
+            code_version: &around.config.code_version,
+            settings: &format!("{:?}", around.config),
         };
         around.catalog.draft(seq, self.head_hash, entry, &payload)
     }

@@ -12,7 +12,7 @@ use staunch_api::{Io, Pending};
 use staunch_protocol::{Attempt, CommittableId};
 use staunch_types::{Epoch, Name};
 
-use crate::checkpoint::{Catalog, CheckpointRecord, Loaded, SinkNames};
+use crate::checkpoint::{Catalog, CheckpointRecord, Loaded, NamedCommittable, SinkNames};
 use crate::operator::OperatorCounts;
 
 /// The checkpoints of this job, as this generation knows them.
@@ -56,6 +56,11 @@ impl Retention {
         self.own += 1;
         self.kept.insert(attempt.epoch, record);
         (counts, committables)
+    }
+
+    /// What an epoch names.
+    pub(super) fn committables(&self, epoch: Epoch) -> Vec<NamedCommittable> {
+        self.kept.get(&epoch).map(|r| r.committables.clone()).unwrap_or_default()
     }
 
     /// An epoch, and every one before it, is committed and recorded.

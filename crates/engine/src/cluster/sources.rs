@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use staunch_api::{Assignment, Io, Pending, SourceContext};
+use staunch_api::{Assignment, Io, Pending};
 use staunch_protocol::assign::{self, Effect, Event, Mode, Splits};
 use staunch_types::{Error, ErrorKind, Name, Result, TaskId, Tick};
 

@@ -223,6 +223,22 @@ impl Plan {
         staunch_types::stable_hash(&parts)
     }
 
+    /// What each operator is, for the manifest.
+    #[must_use]
+    pub fn kinds(&self) -> BTreeMap<Name, String> {
+        self.segments.iter().flat_map(|s| &s.operators).map(|o| (o.name.clone(), o.description.clone())).collect()
+    }
+
+    /// The chains, for the manifest.
+    #[must_use]
+    pub fn stored_chains(&self) -> Vec<staunch_format::manifest::ChainPlan> {
+        let chain = |number: usize| staunch_format::manifest::ChainPlan {
+            operators: self.operators(number).map(|o| o.name.clone()).collect(),
+            parallelism: self.chains[number].parallelism,
+        };
+        (0..self.chains.len()).map(chain).collect()
+    }
+
     /// The graph, for people.
     #[must_use]
     pub fn describe(&self) -> String {

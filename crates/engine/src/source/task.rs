@@ -221,7 +221,6 @@ impl<S: Source, C: Chain<S::Record>> Task for SourceTask<S, C> {
             activity = activity.and(rejected.work(&mut self.core.context)?);
         }
         self.handle_mail()?;
-        self.core.poll_snapshot()?;
         let mut phase = ReaderPhase::WaitingIo;
         if self.room() {
             match self.input {
@@ -236,6 +235,7 @@ impl<S: Source, C: Chain<S::Record>> Task for SourceTask<S, C> {
             // What was pushed and passed on may have moved a watermark or filled an output.
             activity = activity.and(self.chain.work(&mut self.core.context)?);
         }
+        self.core.poll_snapshot()?;
         activity.more |= (phase == ReaderPhase::Ready || self.input == Input::Ending) && self.room();
         if activity.more {
             return Ok(Phase::Ready);

@@ -3,3 +3,6 @@
 pub mod codec;
 pub mod sink;
 pub mod table;
+
+#[cfg(test)]
+mod testing;

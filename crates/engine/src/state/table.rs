@@ -9,6 +9,7 @@
 //! 2. Whatever the operations after a freeze, its snapshot holds the entries at the freeze (`snapshot` says how).
 //! 3. No operation does work in proportion to the size of the table: chunks are added, never moved.
 
+mod bits;
 mod index;
 mod chunk;
 mod marks;
@@ -41,7 +42,7 @@ pub struct StateTable<K, V> {
     /// First of the list of slots that were filled and are free again.
     free: Option<SlotId>,
     live: usize,
-    /// Entries changed since the latest freeze.
+    /// Entries that changed between the latest freeze and the one before, as far as chunks were brought to it.
     changed: usize,
     cut: Cut,
     writing: Option<Writing>,
@@ -109,7 +110,8 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         Q: Eq + ?Sized,
     {
         let slot = self.find(hash, key)?;
-        self.entry(slot).map(|(_, value)| value)
+        // SAFETY: invariant 1: the slot comes from the index, so it is live.
+        Some(&unsafe { self.live_entry(slot) }.1)
     }
 
     /// Changes the value of a key, which is made first if there is none.
@@ -126,7 +128,8 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
             }
             None => self.add(hash, key.to_owned(), init()),
         };
-        change(&mut self.entry_mut(slot).1)
+        // SAFETY: invariant 1: the slot comes from the index or was just filled, so it is live.
+        change(&mut unsafe { self.live_entry_mut(slot) }.1)
     }
 
     /// Changes the value of a key if there is one.
@@ -138,7 +141,8 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     {
         let slot = self.find(hash, key)?;
         self.touch(slot);
-        Some(change(&mut self.entry_mut(slot).1))
+        // SAFETY: invariant 1: the slot comes from the index, so it is live.
+        Some(change(&mut unsafe { self.live_entry_mut(slot) }.1))
     }
 
     /// Gives a key a value; returns the one before.
@@ -146,7 +150,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         match self.find(hash, &key) {
             Some(slot) => {
                 self.touch(slot);
-                Some(std::mem::replace(&mut self.entry_mut(slot).1, value))
+                Some(std::mem::replace(self.value_mut(slot), value))
             }
             None => {
                 self.add(hash, key, value);
@@ -172,7 +176,8 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.index.find(hash, |slot| self.entry(slot).is_some_and(|(found, _)| found.borrow() == key))
+        // SAFETY: invariant 1: the slot comes from the index, so it exists and is live.
+        self.index.find(hash, |slot| unsafe { self.live_entry(slot) }.0.borrow() == key)
     }
 
     /// The entry in a slot, if it is live.
@@ -258,16 +263,31 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         !self.runs.is_empty()
     }
 
+    /// # Safety
+    /// The slot is live.
     #[inline]
-    fn entry_mut(&mut self, slot: SlotId) -> &mut (K, V) {
-        self.runs[slot.chunk()].chunk.get_mut(slot.offset()).expect("invariant 1: the slot comes from the index")
+    unsafe fn live_entry(&self, slot: SlotId) -> &(K, V) {
+        // SAFETY: the caller's promise: a live slot lies in an existing run.
+        unsafe { self.runs.get_unchecked(slot.chunk()).chunk.get_live(slot.offset()) }
+    }
+
+    /// # Safety
+    /// The slot is live.
+    #[inline]
+    unsafe fn live_entry_mut(&mut self, slot: SlotId) -> &mut (K, V) {
+        // SAFETY: the caller's promise: a live slot lies in an existing run.
+        unsafe { self.runs.get_unchecked_mut(slot.chunk()).chunk.get_live_mut(slot.offset()) }
+    }
+
+    fn value_mut(&mut self, slot: SlotId) -> &mut V {
+        let entry = self.runs[slot.chunk()].chunk.get_mut(slot.offset());
+        &mut entry.expect("invariant 1: the slot comes from the index").1
     }
 
     /// Fills a free slot with an entry whose key is not in the table.
     fn add(&mut self, hash: u64, key: K, value: V) -> SlotId {
         let slot = self.fill(hash, key, value);
         self.runs[slot.chunk()].marks.set_dirty(slot.offset());
-        self.changed += 1;
         slot
     }
 

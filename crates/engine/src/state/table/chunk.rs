@@ -9,6 +9,8 @@
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 
+use super::bits::next_one;
+
 /// Slots of the first chunk of a table.
 const SLOTS_FIRST: usize = 16;
 /// Most slots of a chunk: an offset has 16 bits.
@@ -110,6 +112,28 @@ impl<K, V> Chunk<K, V> {
         Some(unsafe { self.entries[offset].assume_init_mut() })
     }
 
+    /// The entry of a slot that is known to be live.
+    ///
+    /// # Safety
+    /// The slot is below `slots()` and live.
+    #[inline]
+    pub(super) unsafe fn get_live(&self, offset: usize) -> &(K, V) {
+        debug_assert!(self.is_live(offset));
+        // SAFETY: the caller's promise, and invariant 1.
+        unsafe { self.entries.get_unchecked(offset).assume_init_ref() }
+    }
+
+    /// The entry of a slot that is known to be live, to be changed.
+    ///
+    /// # Safety
+    /// The slot is below `slots()` and live.
+    #[inline]
+    pub(super) unsafe fn get_live_mut(&mut self, offset: usize) -> &mut (K, V) {
+        debug_assert!(self.is_live(offset));
+        // SAFETY: the caller's promise, and invariant 1.
+        unsafe { self.entries.get_unchecked_mut(offset).assume_init_mut() }
+    }
+
     /// The hash of a live slot.
     #[inline]
     pub(super) fn hash(&self, offset: usize) -> u64 {
@@ -144,13 +168,7 @@ impl<K, V> Chunk<K, V> {
     /// The first live slot at or after an offset.
     #[inline]
     pub(super) fn next_live(&self, from: usize) -> Option<usize> {
-        let mut number = from >> 6;
-        let mut word = self.live.get(number)? & (u64::MAX << (from & 63));
-        while word == 0 {
-            number += 1;
-            word = *self.live.get(number)?;
-        }
-        Some(number << 6 | word.trailing_zeros() as usize)
+        next_one(&self.live, from)
     }
 
     /// Drops up to `entries` entries of a chunk that is no longer used; whether any is left that needs it.

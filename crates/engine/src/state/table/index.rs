@@ -74,7 +74,7 @@ impl Index {
     }
 
     /// The slot for which `is_match` holds, among those whose hash may be equal.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, hash: u64, mut is_match: impl FnMut(SlotId) -> bool) -> Option<SlotId> {
         let tag = tag_of(hash);
         let part = &self.parts[self.part_number(tag)];

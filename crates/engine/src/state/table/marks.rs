@@ -10,7 +10,11 @@
 //! 2. A slot changed in an unconfirmed epoch is frozen by every later cut, until an epoch that held it is confirmed.
 //! 3. Frozen slots are live, with the value they had at the barrier.
 
+use std::ops::Range;
+
 use staunch_types::Epoch;
+
+use super::bits::next_one;
 
 /// Unconfirmed epochs whose changes are kept apart; more are merged with the next younger.
 pub(super) const UNCONFIRMED_MAX: usize = 4;
@@ -26,18 +30,14 @@ pub(super) struct Cut {
 
 /// Marks of the slots of a chunk.
 pub(super) struct Marks {
-    words: Box<[Word]>,
+    /// Not 0 for a slot that changed since the cut. A byte each, so that a change stores without reading first: reading a
+    /// word of bits that another change has just stored would hold up the processor.
+    dirty: Box<[u8]>,
+    frozen: Box<[u64]>,
     stored: Box<[u64]>,
     unconfirmed: Vec<Changes>,
     epoch: Epoch,
-    frozen: usize,
-}
-
-/// Marks of 64 slots; together, because an update needs both.
-#[derive(Clone, Copy, Default)]
-struct Word {
-    dirty: u64,
-    frozen: u64,
+    frozen_count: usize,
 }
 
 struct Changes {
@@ -48,13 +48,14 @@ struct Changes {
 impl Marks {
     /// Marks of a chunk that comes into being after a cut.
     pub(super) fn new(slots: usize, cut: Cut) -> Marks {
-        let words = slots.div_ceil(64);
+        let bits = || vec![0; slots.div_ceil(64)].into_boxed_slice();
         Marks {
-            words: vec![Word::default(); words].into_boxed_slice(),
-            stored: vec![0; words].into_boxed_slice(),
+            dirty: vec![0; slots].into_boxed_slice(),
+            frozen: bits(),
+            stored: bits(),
             unconfirmed: Vec::new(),
             epoch: cut.epoch,
-            frozen: 0,
+            frozen_count: 0,
         }
     }
 
@@ -64,13 +65,16 @@ impl Marks {
         self.epoch == cut.epoch
     }
 
-    /// Brings the chunk to the cut: freezes what changed since the last confirmed epoch and the slots of `rewrite`.
+    /// Brings the chunk to the cut: freezes what changed since the last confirmed epoch and the slots of `rewrite`. Returns how
+    /// many slots changed since the chunk's previous cut.
     #[cold]
-    pub(super) fn catch_up(&mut self, cut: Cut, live: &[u64], rewrite: std::ops::Range<usize>) {
+    pub(super) fn catch_up(&mut self, cut: Cut, live: &[u64], rewrite: Range<usize>) -> usize {
         self.unconfirmed.retain(|changes| changes.epoch > cut.confirmed);
-        if self.words.iter().any(|word| word.dirty != 0) {
+        let slots: Box<[u64]> = self.dirty.chunks(64).map(bits_of).collect();
+        let changed = slots.iter().map(|word| word.count_ones() as usize).sum();
+        if changed > 0 {
+            self.dirty.fill(0);
             // A chunk that missed earlier cuts labels its changes with this one: none of those can be confirmed without it.
-            let slots = self.words.iter().map(|word| word.dirty).collect();
             self.unconfirmed.push(Changes { epoch: cut.epoch, slots });
         }
         if self.unconfirmed.len() > UNCONFIRMED_MAX {
@@ -78,63 +82,44 @@ impl Marks {
             let merged = &mut self.unconfirmed[0].slots;
             merged.iter_mut().zip(&oldest.slots).for_each(|(into, from)| *into |= from);
         }
-        self.frozen = 0;
-        for (number, word) in self.words.iter_mut().enumerate() {
+        self.frozen_count = 0;
+        for (number, word) in self.frozen.iter_mut().enumerate() {
             let changed = self.unconfirmed.iter().fold(0, |all, changes| all | changes.slots[number]);
-            let frozen = (changed | ones_in(number, &rewrite)) & live[number];
-            self.frozen += frozen.count_ones() as usize;
-            *word = Word { dirty: 0, frozen };
+            *word = (changed | ones_in(number, &rewrite)) & live[number];
+            self.frozen_count += word.count_ones() as usize;
         }
         self.epoch = cut.epoch;
+        changed
     }
 
-    /// Marks a slot as changed; whether it was unchanged since the barrier.
+    /// Marks a slot as changed.
     #[inline]
-    pub(super) fn set_dirty(&mut self, offset: usize) -> bool {
-        let word = &mut self.words[offset >> 6].dirty;
-        let bit = 1 << (offset & 63);
-        let is_new = *word & bit == 0;
-        *word |= bit;
-        is_new
+    pub(super) fn set_dirty(&mut self, offset: usize) {
+        self.dirty[offset] = 1;
     }
 
     /// Whether the slot still has to be written.
     #[inline]
     pub(super) fn is_frozen(&self, offset: usize) -> bool {
-        self.words[offset >> 6].frozen >> (offset & 63) & 1 == 1
-    }
-
-    /// Whether any slot still has to be written.
-    #[inline]
-    pub(super) fn has_frozen(&self) -> bool {
-        self.frozen > 0
+        self.frozen[offset >> 6] >> (offset & 63) & 1 == 1
     }
 
     /// The first slot at or after an offset that still has to be written.
     #[inline]
     pub(super) fn next_frozen(&self, from: usize) -> Option<usize> {
-        let mut number = from >> 6;
-        let mut word = self.words.get(number)?.frozen & (u64::MAX << (from & 63));
-        while word == 0 {
-            number += 1;
-            word = self.words.get(number)?.frozen;
+        if self.frozen_count == 0 {
+            return None;
         }
-        Some(number << 6 | word.trailing_zeros() as usize)
+        next_one(&self.frozen, from)
     }
 
     /// The slot has been written to the snapshot in progress.
     #[inline]
     pub(super) fn set_written(&mut self, offset: usize) {
-        self.set_thawed(offset);
         self.set_stored(offset);
-    }
-
-    /// The slot no longer has to be written: its snapshot was abandoned.
-    #[inline]
-    pub(super) fn set_thawed(&mut self, offset: usize) {
         debug_assert!(self.is_frozen(offset));
-        self.words[offset >> 6].frozen &= !(1 << (offset & 63));
-        self.frozen -= 1;
+        self.frozen[offset >> 6] &= !(1 << (offset & 63));
+        self.frozen_count -= 1;
     }
 
     /// Some snapshot holds the slot's key, so that its removal has to be written too.
@@ -143,25 +128,35 @@ impl Marks {
         self.stored[offset >> 6] |= 1 << (offset & 63);
     }
 
-    /// Clears all marks of a slot whose entry is removed; whether any snapshot holds it.
+    /// Clears the marks of a slot whose entry is removed; whether any snapshot holds it.
     pub(super) fn clear(&mut self, offset: usize) -> bool {
-        debug_assert!(!self.is_frozen(offset));
         let bit = 1 << (offset & 63);
         let was_stored = self.stored[offset >> 6] & bit != 0;
         self.stored[offset >> 6] &= !bit;
-        self.words[offset >> 6].dirty &= !bit;
+        self.dirty[offset] = 0;
         was_stored
     }
 
     /// The address of a slot's marks, for a prefetch.
     #[inline]
     pub(super) fn address(&self, offset: usize) -> *const u8 {
-        (&raw const self.words[offset >> 6]).cast()
+        &raw const self.dirty[offset]
     }
 }
 
+/// One bit for each of up to 64 bytes, set where the byte is not 0.
+fn bits_of(bytes: &[u8]) -> u64 {
+    bytes.chunks(8).enumerate().fold(0, |bits, (position, eight)| {
+        let mut word = [0; 8];
+        word[..eight.len()].copy_from_slice(eight);
+        // Bytes are 0 or 1: the multiplication gathers the lowest bit of each in the highest byte.
+        let gathered = u64::from_le_bytes(word).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        bits | gathered << (position * 8)
+    })
+}
+
 /// The bits of word `number` that lie in a range of slots.
-fn ones_in(number: usize, range: &std::ops::Range<usize>) -> u64 {
+fn ones_in(number: usize, range: &Range<usize>) -> u64 {
     let first = number << 6;
     let below = |end: usize| match end.saturating_sub(first) {
         bits @ 0..64 => (1u64 << bits) - 1,
@@ -183,7 +178,7 @@ mod tests {
         while let Some(offset) = marks.next_frozen(all.last().map_or(0, |last| last + 1)) {
             all.push(offset);
         }
-        assert_eq!(all.len(), marks.frozen);
+        assert_eq!(all.len(), marks.frozen_count);
         all
     }
 
@@ -213,6 +208,18 @@ mod tests {
             assert_eq!(frozen(&marks), (1..=epoch as usize).collect::<Vec<_>>());
             assert!(marks.unconfirmed.len() <= UNCONFIRMED_MAX);
         }
+    }
+
+    #[test]
+    fn bytes_become_the_bits_at_their_places() {
+        for set in 0..64 {
+            let mut bytes = [0; 64];
+            bytes[set] = 1;
+            bytes[7] = 1;
+            assert_eq!(bits_of(&bytes), 1 << set | 1 << 7);
+        }
+        assert_eq!(bits_of(&[1; 64]), u64::MAX);
+        assert_eq!(bits_of(&[1; 16]), 0xFFFF);
     }
 
     #[test]

@@ -170,13 +170,11 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     ) -> Result<Progress> {
         if writing.offset == 0 {
             let run = &mut self.runs[writing.chunk];
-            run.bring_to(self.cut, writing.chunk, writing.rewrite);
+            self.changed += run.bring_to(self.cut, writing.chunk, writing.rewrite);
             writer.take_entries(CHUNK_COST_ENTRIES.min(run.chunk.slots() / 16));
         }
         let run = &mut self.runs[writing.chunk];
-        while run.marks.has_frozen()
-            && let Some(offset) = run.marks.next_frozen(writing.offset)
-        {
+        while let Some(offset) = run.marks.next_frozen(writing.offset) {
             if !writer.has_room() {
                 return Ok(Progress::More);
             }
@@ -199,7 +197,8 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         self.writing.is_some()
     }
 
-    /// Entries changed since the latest freeze; removals do not count.
+    /// Entries that changed between the latest freeze and the one before, as far as they have been counted; all of them once
+    /// the snapshot is written. Removals do not count.
     #[must_use]
     pub fn changed(&self) -> usize {
         self.changed
@@ -226,7 +225,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     pub fn restore_put(&mut self, hash: u64, key: K, value: V) {
         let slot = match self.find(hash, &key) {
             Some(slot) => {
-                self.entry_mut(slot).1 = value;
+                *self.value_mut(slot) = value;
                 slot
             }
             None => self.fill(hash, key, value),
@@ -245,36 +244,40 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     /// Prepares a live slot for a change of its value.
     #[inline]
     pub(super) fn touch(&mut self, slot: SlotId) {
+        let marks = &mut self.runs[slot.chunk()].marks;
+        if self.writing.is_none() && marks.is_at(self.cut) {
+            marks.set_dirty(slot.offset());
+        } else {
+            self.touch_with_care(slot);
+        }
+    }
+
+    #[inline(never)]
+    fn touch_with_care(&mut self, slot: SlotId) {
         self.release_from_snapshot(slot);
-        let is_new = self.runs[slot.chunk()].marks.set_dirty(slot.offset());
-        self.changed += usize::from(is_new);
+        self.runs[slot.chunk()].marks.set_dirty(slot.offset());
     }
 
     /// Makes a live slot free to change: the snapshot in progress has its entry.
-    #[inline]
     pub(super) fn release_from_snapshot(&mut self, slot: SlotId) {
         self.bring_to_cut(slot.chunk());
-        if self.runs[slot.chunk()].marks.is_frozen(slot.offset()) {
+        if self.writing.is_some() && self.runs[slot.chunk()].marks.is_frozen(slot.offset()) {
             self.save_early(slot);
         }
     }
 
     #[inline]
     pub(super) fn bring_to_cut(&mut self, chunk: usize) {
-        let run = &mut self.runs[chunk];
-        if !run.marks.is_at(self.cut) {
+        if !self.runs[chunk].marks.is_at(self.cut) {
             let rewrite = self.writing.as_ref().map_or_else(SlotRange::default, |writing| writing.rewrite);
-            run.bring_to(self.cut, chunk, rewrite);
+            self.changed += self.runs[chunk].bring_to(self.cut, chunk, rewrite);
         }
     }
 
     #[cold]
     fn save_early(&mut self, slot: SlotId) {
         let Run { chunk, marks } = &mut self.runs[slot.chunk()];
-        let Some(writing) = &mut self.writing else {
-            marks.set_thawed(slot.offset());
-            return;
-        };
+        let Some(writing) = &mut self.writing else { return };
         let (key, value) = chunk.get(slot.offset()).expect("marks, invariant 3: frozen slots are live");
         let mut codec = self.codec.lock();
         let saved = writing.early.push(chunk.hash(slot.offset()), |out| {
@@ -296,13 +299,14 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
 }
 
 impl<K, V> Run<K, V> {
-    fn bring_to(&mut self, cut: Cut, number: usize, rewrite: SlotRange) {
+    /// Returns how many slots changed since the previous cut.
+    fn bring_to(&mut self, cut: Cut, number: usize, rewrite: SlotRange) -> usize {
         if self.marks.is_at(cut) {
-            return;
+            return 0;
         }
         let first = SlotId::new(number, 0).raw();
         let slots = self.chunk.slots();
         let clip = |raw: u32| (raw.saturating_sub(first) as usize).min(slots);
-        self.marks.catch_up(cut, self.chunk.live(), clip(rewrite.start)..clip(rewrite.end));
+        self.marks.catch_up(cut, self.chunk.live(), clip(rewrite.start)..clip(rewrite.end))
     }
 }
