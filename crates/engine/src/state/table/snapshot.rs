@@ -19,8 +19,8 @@ use super::log::{LogCursor, RecordLog};
 use super::marks::{Cut, UNCONFIRMED_MAX};
 use super::{Run, StateTable};
 
-/// Entries that looking through one chunk costs, for the budget of a slice.
-const CHUNK_COST_ENTRIES: usize = 64;
+/// Slots whose marks can be looked through in the time that writing an entry takes, for the budget of a slice.
+const SLOTS_PER_ENTRY: usize = 1024;
 
 /// Slots from `start` to before `end`, both raw; in slot order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,12 +168,11 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         writer: &mut SnapshotWriter<'_>,
         codec: &mut Codec,
     ) -> Result<Progress> {
-        if writing.offset == 0 {
-            let run = &mut self.runs[writing.chunk];
-            self.changed += run.bring_to(self.cut, writing.chunk, writing.rewrite);
-            writer.take_entries(CHUNK_COST_ENTRIES.min(run.chunk.slots() / 16));
-        }
         let run = &mut self.runs[writing.chunk];
+        if !run.marks.is_at(self.cut) {
+            self.changed += run.bring_to(self.cut, writing.chunk, writing.rewrite);
+            writer.take_entries(run.chunk.slots() / SLOTS_PER_ENTRY);
+        }
         while let Some(offset) = run.marks.next_frozen(writing.offset) {
             if !writer.has_room() {
                 return Ok(Progress::More);

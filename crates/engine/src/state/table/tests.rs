@@ -226,7 +226,7 @@ fn a_snapshot_does_not_disturb_live_entries() {
             let mut segment = Segment::default();
             let _ = with_snapshots.drain(0, &mut SnapshotWriter::new(&mut segment, 1, usize::MAX)).expect("written");
             for table in [&mut with_snapshots, &mut without] {
-                table.update(stable_hash(&key), &key, || 0, |value| *value = *value * 31 + epoch);
+                table.update(stable_hash(&key), &key, || 0, |value| *value = value.wrapping_mul(31) + epoch);
                 table.remove(stable_hash(&(key / 2)), &(key / 2));
             }
         }
