@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::schema::{Leaf, PlaceId, Schema, Shape, Version};
+use super::schema::{Enum, Leaf, PlaceId, Schema, Shape, Variant, Version};
 
 /// Pairs of places that are compared at most; whatever is beyond is taken to be in order.
 const COMPARISONS_MAX: u32 = 100_000;
@@ -121,20 +121,16 @@ impl Comparison<'_> {
                     None => Ok(()),
                 })
             }
-            (Shape::Enum(from), Shape::Enum(to)) => {
-                from.variants.iter().try_for_each(|variant| match to.variants.iter().find(|other| other.name == variant.name) {
-                    Some(other) => match (variant.content, other.content) {
-                        (Some(from), Some(to)) => self.places(from, to, &join(path, &variant.name)),
-                        (_, None) => Ok(()),
-                        (None, Some(to)) => Err(Difference {
-                            path: join(path, &variant.name),
-                            expected: self.text(self.now, to),
-                            found: "no content".into(),
-                        }),
-                    },
-                    None => Ok(()),
-                })
-            }
+            (Shape::Enum(from), Shape::Enum(to)) => from.variants.iter().try_for_each(|variant| match same_variant(to, variant) {
+                Some(other) => match (variant.content, other.content) {
+                    (Some(from), Some(to)) => self.places(from, to, &join(path, &variant.name)),
+                    (_, None) => Ok(()),
+                    (None, Some(to)) => {
+                        Err(Difference { path: join(path, &variant.name), expected: self.text(self.now, to), found: "no content".into() })
+                    }
+                },
+                None => Ok(()),
+            }),
             // A type may take its parts in either form.
             (
                 Shape::Seq(_) | Shape::Leaf(Leaf::Bytes),
@@ -157,6 +153,12 @@ impl Comparison<'_> {
         version.write(place, &mut text).expect("a String takes any text");
         text
     }
+}
+
+/// The variant of the same name, and of the same number if there are several.
+fn same_variant<'a>(to: &'a Enum, variant: &Variant) -> Option<&'a Variant> {
+    let same = |other: &&Variant| other.name == variant.name;
+    to.variants.iter().filter(same).find(|other| other.number == variant.number).or_else(|| to.variants.iter().find(same))
 }
 
 /// Whether every value of one leaf is a value of the other.

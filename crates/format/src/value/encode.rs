@@ -165,7 +165,7 @@ impl<'a> Walker<'a> {
         if packed || count == 0 {
             walker.out.resize(start + count.max(1), 0);
         }
-        Ok(Items { walker, index: 0, count, packed, start, fits })
+        Ok(Items { walker, index: 0, count, packed, start })
     }
 
     #[inline]
@@ -477,8 +477,6 @@ pub(super) struct Items<'a> {
     /// All items are bytes, which are reserved already, from `start` on.
     packed: bool,
     start: usize,
-    /// The tuple fitted at once, so there is nothing to learn from it.
-    fits: bool,
 }
 
 impl Items<'_> {
@@ -511,8 +509,8 @@ impl Items<'_> {
         if self.index != self.count {
             return Err(wrong_count());
         }
-        if !self.fits && !self.packed {
-            self.walker.learner.pack(self.walker.place);
+        if !self.packed {
+            self.walker.learner.end_tuple(self.walker.place);
         }
         Ok(())
     }

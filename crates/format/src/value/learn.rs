@@ -49,7 +49,7 @@ struct Origin {
     parent: PlaceId,
     /// From an earlier program.
     inherited: bool,
-    /// A struct of which no value is complete yet, so that fields may still be added.
+    /// A struct or tuple of which no value is complete yet: fields may still be added, items may still turn out to be all bytes.
     open: bool,
 }
 
@@ -170,6 +170,7 @@ impl Learner {
             Head::Map => Shape::Map(self.new_place(place, Shape::Unknown)?, self.new_place(place, Shape::Unknown)?),
             Head::Tuple { name, count } => {
                 let items = (0..count).map(|_| self.new_place(place, Shape::Unknown)).collect::<Result<_, _>>()?;
+                self.origins[place as usize].open = true;
                 Shape::Tuple(Tuple { name: Cow::Borrowed(name), items })
             }
             Head::Struct { name } => {
@@ -242,8 +243,17 @@ impl Learner {
         })
     }
 
-    /// Makes a tuple an array of bytes if every item is one; its bytes stay the same.
-    pub(super) fn pack(&mut self, place: PlaceId) {
+    /// Ends a tuple.
+    #[inline]
+    pub(super) fn end_tuple(&mut self, place: PlaceId) {
+        if std::mem::take(&mut self.origins[place as usize].open) {
+            self.pack(place);
+        }
+    }
+
+    /// Makes a tuple an array of bytes if its first value has nothing but bytes; they stay the same. Never done later, because a
+    /// tuple that was unpacked must stay so.
+    fn pack(&mut self, place: PlaceId) {
         let Shape::Tuple(tuple) = &self.places[place as usize] else { return };
         let count = tuple.items.len();
         let first = self.places.len() - count.min(self.places.len());

@@ -12,6 +12,7 @@ use super::*;
 mod evolution;
 mod shapes;
 mod damage;
+mod chaos;
 
 /// Encodes the values with one encoder, decodes them by its last schema (through its bytes), and expects the same values; returns
 /// the encoder.

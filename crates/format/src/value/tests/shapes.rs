@@ -199,7 +199,7 @@ fn flat() -> impl Strategy<Value = Flat> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn any_value_of_a_plain_type_comes_back_and_keeps_version_0(values in prop::collection::vec(everything(), 1..6)) {
