@@ -17,12 +17,13 @@ mod sink;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-pub use io::{Io, IoDoor, Pending};
 pub use fs::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace, WriteFile};
-pub use store::{CheckpointStore, ObjectMeta, ObjectWriter, StoreError};
-pub use source::{
-    Assignment, Discovery, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead, SplitSnapshot,
-};
+pub use io::{Io, IoDoor, Pending};
 pub use output::{Output, Rejected};
-pub use sink::{Committable, Committer, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, Swept, SweepScope, WriterContext};
+pub use sink::{Committable, Committer, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext};
+pub use source::{
+    Assignment, Discovery, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead,
+    SplitSnapshot,
+};
 pub use staunch_protocol::CommitPermit;
+pub use store::{CheckpointStore, ObjectMeta, ObjectWriter, StoreError};

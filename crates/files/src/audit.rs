@@ -104,7 +104,9 @@ impl fmt::Display for Finding {
             }
             Finding::Rewritten { path, what } => write!(f, "the records are there, but {what}: file={}", path.display()),
             Finding::Unreadable { path, cause } => write!(f, "the file cannot be read: {cause}: file={}", path.display()),
-            Finding::Unnamed { path } => write!(f, "the file is in no ledger entry, so its records are there twice or without a commit: file={}", path.display()),
+            Finding::Unnamed { path } => {
+                write!(f, "the file is in no ledger entry, so its records are there twice or without a commit: file={}", path.display())
+            }
         }
     }
 }

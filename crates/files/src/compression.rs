@@ -48,9 +48,7 @@ impl Compression {
                 unknown("expected text, gzip or zstd, found a bzip2 file", "unpack it, or pack it again with gzip or zstd")
             }
             [b'P', b'K', 3, 4, ..] => unknown("expected text, gzip or zstd, found a zip archive", "unpack it"),
-            [b'P', b'A', b'R', b'1', ..] => {
-                unknown("expected text, gzip or zstd, found a Parquet file", "export it as CSV or JSON Lines")
-            }
+            [b'P', b'A', b'R', b'1', ..] => unknown("expected text, gzip or zstd, found a Parquet file", "export it as CSV or JSON Lines"),
             [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => {
                 unknown("expected UTF-8, found a text file in UTF-16", "convert it, for instance with `iconv -f UTF-16 -t UTF-8`")
             }
@@ -137,8 +135,7 @@ impl Encoder {
         match self {
             Encoder::Plain => append(bytes),
             Encoder::Gzip(member) => {
-                let member =
-                    member.get_or_insert_with(|| flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(GZIP_LEVEL)));
+                let member = member.get_or_insert_with(|| flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(GZIP_LEVEL)));
                 member.write_all(bytes)?;
                 append(member.get_ref())?;
                 member.get_mut().clear();

@@ -11,10 +11,10 @@ mod ser;
 mod names;
 
 pub(crate) use cut::{Cell, Cut, Dialect, Form, Line, Lines, QuoteFault, cut_line};
-pub(crate) use plan::{HeaderFault, Plan};
 pub(crate) use de::{CellFault, parse, text_of};
-pub(crate) use ser::write;
 pub(crate) use names::header;
+pub(crate) use plan::{HeaderFault, Plan};
+pub(crate) use ser::write;
 
 /// Whether a byte can stand between cells: ASCII that is in no number, word, quote or line end.
 pub(crate) fn can_delimit(byte: u8) -> bool {

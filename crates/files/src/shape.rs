@@ -119,7 +119,9 @@ mod tests {
 
     #[test]
     fn a_type_tells_its_shape_without_data() {
-        assert!(matches!(Shape::of::<Plain>(), Shape::Struct(names) if names.contains(&"a") && names.contains(&"bee") && !names.contains(&"c")));
+        assert!(
+            matches!(Shape::of::<Plain>(), Shape::Struct(names) if names.contains(&"a") && names.contains(&"bee") && !names.contains(&"c"))
+        );
         assert_eq!(Shape::of::<Wrapped>(), Shape::of::<Plain>());
         assert_eq!(Shape::of::<Flat>(), Shape::Map);
         assert_eq!(Shape::of::<(u64, String)>(), Shape::Sequence);

@@ -184,7 +184,10 @@ impl Settings {
             }
         }
         if self.prefix.is_empty() || self.prefix.starts_with('.') {
-            return Err(setting(format!("expected a prefix that does not hide the files, found {:?}", self.prefix), "start it with a letter"));
+            return Err(setting(
+                format!("expected a prefix that does not hide the files, found {:?}", self.prefix),
+                "start it with a letter",
+            ));
         }
         if self.roll_bytes == Some(0) {
             return Err(setting("expected roll_bytes of at least 1, found 0", "leave `roll_bytes` out"));

@@ -226,7 +226,10 @@ impl Settings {
     /// Whether the settings can work for records of a shape.
     fn check(&self, shape: Shape) -> Result<()> {
         if self.path.to_str().is_none_or(str::is_empty) {
-            return Err(setting(format!("expected a path in UTF-8, found {:?}", self.path), "give the path of a file, directory or pattern"));
+            return Err(setting(
+                format!("expected a path in UTF-8, found {:?}", self.path),
+                "give the path of a file, directory or pattern",
+            ));
         }
         if let Some(option) = self.misplaced {
             return Err(setting(format!("`{option}` is an option of CSV, the source reads JSON Lines"), "leave the option out"));

@@ -27,6 +27,8 @@ const RINGS: [(&str, u8); 11] = [
     ("xtask", 3),
 ];
 const FACADE: &str = "staunch";
+/// The one feature outside of the facade: what implementors' tests need, and no program has.
+const TEST_KIT: &str = "testkit";
 const ENGINE: &str = "staunch-engine";
 const LEAVES: u8 = 2;
 
@@ -147,7 +149,8 @@ pub(super) fn manifests(tree: &Tree, findings: &mut Vec<Finding>) {
         if lints != Some(true) {
             findings.push(Finding::new(manifest.path, 1, "the workspace's lints are not on", "add `[lints]` with `workspace = true`"));
         }
-        if manifest.table.contains_key("features") && manifest.name() != FACADE {
+        let features = manifest.table.get("features").and_then(Value::as_table);
+        if features.is_some_and(|features| features.keys().any(|name| name != TEST_KIT)) && manifest.name() != FACADE {
             let line = manifest.line_of("features");
             findings.push(Finding::new(
                 manifest.path,

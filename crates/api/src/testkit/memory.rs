@@ -308,14 +308,17 @@ impl FileSystem for MemoryFiles {
             let kind = if disk.names.contains_key(&directory) { io::ErrorKind::NotADirectory } else { io::ErrorKind::NotFound };
             return Err(kind.into());
         }
-        let inside = |path: &Path| (path.parent() == Some(&directory)).then(|| path.file_name().map(|name| name.to_string_lossy().into_owned())).flatten();
+        let inside = |path: &Path| {
+            (path.parent() == Some(&directory)).then(|| path.file_name().map(|name| name.to_string_lossy().into_owned())).flatten()
+        };
         let files = disk.names.iter().filter_map(|(path, content)| {
             let metadata = Metadata { kind: EntryKind::File, bytes: lock(content).all.len() as u64 };
             Some(DirectoryEntry { name: inside(path)?, metadata })
         });
-        let directories = disk.directories.iter().filter_map(|path| {
-            Some(DirectoryEntry { name: inside(path)?, metadata: Metadata { kind: EntryKind::Directory, bytes: 0 } })
-        });
+        let directories = disk
+            .directories
+            .iter()
+            .filter_map(|path| Some(DirectoryEntry { name: inside(path)?, metadata: Metadata { kind: EntryKind::Directory, bytes: 0 } }));
         let mut entries: Vec<DirectoryEntry> = files.chain(directories).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)

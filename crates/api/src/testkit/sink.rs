@@ -6,7 +6,8 @@ use staunch_types::{Epoch, Generation, Name, Tick, Timestamp};
 
 use super::{HeldDoor, ImmediateDoor, io};
 use crate::{
-    CommitPermit, Committable, Committer, FileSystem, IoDoor, Prepared, Resolution, Sink, SinkContext, SinkWriter, SweepScope, WriterContext,
+    CommitPermit, Committable, Committer, FileSystem, IoDoor, Prepared, Resolution, Sink, SinkContext, SinkWriter, SweepScope,
+    WriterContext,
 };
 
 /// A sink, and a look at the outside system as its readers see it.

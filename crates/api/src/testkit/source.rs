@@ -78,7 +78,10 @@ impl<S: Source> Run<S> {
             if phase == ReaderPhase::WaitingSplits || self.out.room == 0 {
                 return Ok(phase);
             }
-            assert!(phase == ReaderPhase::Ready || self.out.events.len() > before, "the reader neither reads nor says that it can: {phase:?}");
+            assert!(
+                phase == ReaderPhase::Ready || self.out.events.len() > before,
+                "the reader neither reads nor says that it can: {phase:?}"
+            );
         }
         panic!("the reader did not come to an end within {IDLE_POLLS_MAX} polls");
     }

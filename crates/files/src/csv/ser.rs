@@ -151,7 +151,13 @@ impl<'r, 'o> Serializer for &'r mut Row<'o> {
         Ok(self)
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self::SerializeTupleVariant, Unwritable> {
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleVariant, Unwritable> {
         nested()
     }
 
@@ -164,7 +170,13 @@ impl<'r, 'o> Serializer for &'r mut Row<'o> {
         Ok(self)
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self::SerializeStructVariant, Unwritable> {
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStructVariant, Unwritable> {
         nested()
     }
 }
@@ -229,7 +241,9 @@ impl CellWriter<'_> {
         let bytes = text.as_bytes();
         let special = |&byte: &u8| (byte == self.delimiter) | (byte == QUOTE) | (byte == b'\n') | (byte == b'\r') | (byte == 0);
         // Without early exit, so that the compiler looks at many bytes at once.
-        let quoted = bytes.iter().fold(false, |found, byte| found | special(byte)) || (bytes.is_empty() && self.optional) || text.starts_with('\u{FEFF}');
+        let quoted = bytes.iter().fold(false, |found, byte| found | special(byte))
+            || (bytes.is_empty() && self.optional)
+            || text.starts_with('\u{FEFF}');
         if quoted {
             self.quote(bytes);
         } else {
@@ -342,7 +356,13 @@ impl Serializer for CellWriter<'_> {
         nested()
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self::SerializeTupleVariant, Unwritable> {
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleVariant, Unwritable> {
         nested()
     }
 
@@ -354,7 +374,13 @@ impl Serializer for CellWriter<'_> {
         nested()
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self::SerializeStructVariant, Unwritable> {
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStructVariant, Unwritable> {
         nested()
     }
 }
@@ -393,7 +419,17 @@ mod tests {
     fn cells_are_quoted_only_when_they_must_be() {
         let order = Order { id: 1, price: 2.5, side: Side::Buy, note: None, count: None, text: "plain" };
         assert_eq!(line(&order).as_deref(), Ok("1,2.5,Buy,,,plain"));
-        for (text, cell) in [("a,b", "\"a,b\""), ("a\"b", "\"a\"\"b\""), ("\"", "\"\"\"\""), ("a\nb", "\"a\nb\""), ("a\r", "\"a\r\""), ("", ""), (" ", " "), ("\u{FEFF}", "\"\u{FEFF}\""), ("\0", "\"\0\"")] {
+        for (text, cell) in [
+            ("a,b", "\"a,b\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("\"", "\"\"\"\""),
+            ("a\nb", "\"a\nb\""),
+            ("a\r", "\"a\r\""),
+            ("", ""),
+            (" ", " "),
+            ("\u{FEFF}", "\"\u{FEFF}\""),
+            ("\0", "\"\0\""),
+        ] {
             let order = Order { id: 1, price: -0.0, side: Side::Buy, note: Some(""), count: Some(-3), text };
             assert_eq!(line(&order), Ok(format!("1,-0.0,Buy,\"\",-3,{cell}")));
         }

@@ -44,9 +44,8 @@ impl FileCommitter {
     fn find(&self, file: &StoredFile) -> Result<Found> {
         let hidden = self.look(&file.hidden)?;
         let visible = self.look(&file.visible)?;
-        let whole = |metadata: &Option<Metadata>| {
-            matches!(metadata, Some(Metadata { kind: EntryKind::File, bytes }) if *bytes == file.bytes)
-        };
+        let whole =
+            |metadata: &Option<Metadata>| matches!(metadata, Some(Metadata { kind: EntryKind::File, bytes }) if *bytes == file.bytes);
         match (hidden.is_some(), visible.is_some()) {
             (false, false) => Ok(Found::Nowhere),
             (false, true) if whole(&visible) => Ok(Found::Visible),
@@ -150,7 +149,10 @@ fn evidence(file: &StoredFile) -> String {
 fn lost(file: &StoredFile) -> Error {
     Error::new(ErrorKind::Lost, codes::FILE_LOST, format!("a prepared file is gone: {}", evidence(file)))
         .at(format!("file={}", file.visible.display()))
-        .data(format!("records={} of it are not in the output, unless somebody took the visible file away after its commit", file.digest.records))
+        .data(format!(
+            "records={} of it are not in the output, unless somebody took the visible file away after its commit",
+            file.digest.records
+        ))
         .remedy("bring one of the two files back, or accept the loss explicitly")
 }
 
@@ -161,10 +163,14 @@ fn changed(path: &Path, file: &StoredFile, found: Option<Metadata>) -> Error {
         Some(Metadata { kind: EntryKind::Directory | EntryKind::Other, .. }) => "something that is no file".to_string(),
         None => "nothing".to_string(),
     };
-    Error::new(ErrorKind::Corrupt, codes::OUTPUT_CHANGED, format!("expected the file as it was written, bytes={}, found {found}", file.bytes))
-        .at(format!("file={}", path.display()))
-        .data("the file was left as it is, and nothing was made visible")
-        .remedy("find out what changed it, and keep it as evidence")
+    Error::new(
+        ErrorKind::Corrupt,
+        codes::OUTPUT_CHANGED,
+        format!("expected the file as it was written, bytes={}, found {found}", file.bytes),
+    )
+    .at(format!("file={}", path.display()))
+    .data("the file was left as it is, and nothing was made visible")
+    .remedy("find out what changed it, and keep it as evidence")
 }
 
 fn failed(error: &io::Error, path: &Path) -> Error {

@@ -59,7 +59,13 @@ struct Outcome {
 
 impl OutFile {
     /// A file that is made by its first step; with `origin`, it starts with a copy of that.
-    pub(crate) fn new(file_system: Arc<dyn FileSystem>, names: &Names, id: FileId, compression: Compression, origin: Option<Tail>) -> OutFile {
+    pub(crate) fn new(
+        file_system: Arc<dyn FileSystem>,
+        names: &Names,
+        id: FileId,
+        compression: Compression,
+        origin: Option<Tail>,
+    ) -> OutFile {
         let back = Back {
             file_system,
             open: names.hidden(id, Phase::Open),
@@ -240,10 +246,14 @@ fn locate(file_system: &dyn FileSystem, tail: &Tail) -> Result<Option<PathBuf>> 
 }
 
 fn carried_changed(tail: &Tail, what: String) -> Error {
-    Error::new(ErrorKind::Corrupt, codes::CARRIED_CHANGED, format!("the unfinished file that the checkpoint carries is not as it was: {what}"))
-        .at(format!("file={}", tail.hidden.display()))
-        .data("its records of committed epochs are not visible yet, and are in no other place")
-        .remedy("bring the file back, or restore an older checkpoint")
+    Error::new(
+        ErrorKind::Corrupt,
+        codes::CARRIED_CHANGED,
+        format!("the unfinished file that the checkpoint carries is not as it was: {what}"),
+    )
+    .at(format!("file={}", tail.hidden.display()))
+    .data("its records of committed epochs are not visible yet, and are in no other place")
+    .remedy("bring the file back, or restore an older checkpoint")
 }
 
 fn read_back_failed(error: &io::Error, path: &Path) -> Error {

@@ -99,7 +99,7 @@ pub(crate) fn visible_owner(name: &str) -> Option<(&str, FileId)> {
         let generation = Generation(generation.parse().ok()?);
         Some((tag, FileId { generation, task_index: task_index.parse().ok()?, number: number.parse().ok()? }))
     };
-    name.match_indices('-').filter_map(|(start, _)| at(start + 1)).last()
+    name.rmatch_indices('-').find_map(|(start, _)| at(start + 1))
 }
 
 #[cfg(test)]

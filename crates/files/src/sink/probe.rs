@@ -57,13 +57,20 @@ fn not_a_directory(found: &str) -> Error {
 
 fn refused(error: &io::Error, step: &str) -> Error {
     let (code, remedy) = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (codes::OUTPUT_FULL, "make room on the disk, or choose another directory"),
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => return not_a_directory("found a file on the way to it").cause(error),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            (codes::OUTPUT_FULL, "make room on the disk, or choose another directory")
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            return not_a_directory("found a file on the way to it").cause(error);
+        }
         io::ErrorKind::PermissionDenied => {
             (codes::OUTPUT_NOT_WRITABLE, "let the user that runs the job write there, or choose another directory")
         }
         io::ErrorKind::ReadOnlyFilesystem => (codes::OUTPUT_NOT_WRITABLE, "mount it for writing, or choose another directory"),
         _ => (codes::OUTPUT_NOT_WRITABLE, "see the cause, and the disk or mount"),
     };
-    Error::new(ErrorKind::Invalid, code, format!("the output directory cannot {step}")).data("nothing was written").cause(error).remedy(remedy)
+    Error::new(ErrorKind::Invalid, code, format!("the output directory cannot {step}"))
+        .data("nothing was written")
+        .cause(error)
+        .remedy(remedy)
 }

@@ -98,7 +98,8 @@ impl Tail {
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>> {
-    postcard::to_allocvec(value).map_err(|error| Error::new(ErrorKind::Bug, codes::OUTPUT_BUG, "a prepared file cannot be noted").cause(error))
+    postcard::to_allocvec(value)
+        .map_err(|error| Error::new(ErrorKind::Bug, codes::OUTPUT_BUG, "a prepared file cannot be noted").cause(error))
 }
 
 fn unreadable(what: String) -> Error {

@@ -14,8 +14,7 @@ const DEPTH_MAX: usize = 32;
 /// Files that a source can have.
 pub(crate) const FILES_MAX: usize = 1 << 20;
 
-const MATCHING: MatchOptions =
-    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
+const MATCHING: MatchOptions = MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +37,10 @@ pub(crate) fn find(file_system: &dyn FileSystem, path: &Path) -> Result<Vec<Foun
         None => {
             return Err(Error::new(ErrorKind::Invalid, codes::PATH_MISSING, "expected a file, a directory or a pattern, found nothing")
                 .at(format!("path={text}"))
-                .remedy(format!("check the path; it is taken relative to the working directory unless it starts with /{}", nearest(file_system, path))));
+                .remedy(format!(
+                    "check the path; it is taken relative to the working directory unless it starts with /{}",
+                    nearest(file_system, path)
+                )));
         }
     };
     found.sort_by(|a, b| a.path.cmp(&b.path));

@@ -65,10 +65,14 @@ fn open_same(file_system: &dyn FileSystem, split: &FileSplit) -> Result<Arc<dyn 
     let file: Arc<dyn ReadFile> = match file_system.open(Path::new(&split.path)) {
         Ok(file) => Arc::from(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::new(ErrorKind::Invalid, codes::FILE_GONE, "expected a file that was there when the source looked, found nothing")
-                .at(split.to_string())
-                .data("what was read of it before stays valid; the rest is not read")
-                .remedy("put the file back and start again: the job goes on where it was"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                codes::FILE_GONE,
+                "expected a file that was there when the source looked, found nothing",
+            )
+            .at(split.to_string())
+            .data("what was read of it before stays valid; the rest is not read")
+            .remedy("put the file back and start again: the job goes on where it was"));
         }
         Err(error) => return Err(read_failed(&error, split)),
     };
@@ -86,7 +90,11 @@ pub(crate) fn read_failed(error: &io::Error, split: &FileSplit) -> Error {
         io::ErrorKind::PermissionDenied => {
             (ErrorKind::Invalid, codes::PERMISSION_DENIED, "let the user that runs the job read the file, and start again")
         }
-        _ => (ErrorKind::Restart, codes::READ_FAILED, "look at the disk or mount if this happens again; the job goes on from its last checkpoint"),
+        _ => (
+            ErrorKind::Restart,
+            codes::READ_FAILED,
+            "look at the disk or mount if this happens again; the job goes on from its last checkpoint",
+        ),
     };
     Error::new(kind, code, "the file could not be read").at(split.to_string()).cause(error).remedy(remedy)
 }

@@ -213,13 +213,7 @@ impl Records {
     }
 
     /// Takes records until something stops it.
-    fn take<T: DeserializeOwned, O: Output<T>>(
-        &mut self,
-        at: &mut At<'_>,
-        turn: &Turn<'_>,
-        left: &mut usize,
-        out: &mut O,
-    ) -> Result<Stop> {
+    fn take<T: DeserializeOwned, O: Output<T>>(&mut self, at: &mut At<'_>, turn: &Turn<'_>, left: &mut usize, out: &mut O) -> Result<Stop> {
         let end = at.split.end.unwrap_or(u64::MAX);
         loop {
             if at.split.offset() >= end {

@@ -153,13 +153,11 @@ impl Taker {
                 return Take::Fault { line, lines, fault: not_utf8(content, at, column) };
             }
         };
-        if self.nul_seen && let Some(column) = self.cells.iter().position(|cell| holds_nul(content, *cell)) {
-            let fault = Fault {
-                code: codes::NUL_BYTE,
-                reason: NUL_REASON.into(),
-                column: Some(place(plan, column)),
-                reaction: Reaction::Reject,
-            };
+        if self.nul_seen
+            && let Some(column) = self.cells.iter().position(|cell| holds_nul(content, *cell))
+        {
+            let fault =
+                Fault { code: codes::NUL_BYTE, reason: NUL_REASON.into(), column: Some(place(plan, column)), reaction: Reaction::Reject };
             return Take::Fault { line, lines, fault };
         }
         match csv::parse(text, &self.cells, plan, &mut self.scratch) {

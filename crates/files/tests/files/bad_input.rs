@@ -1,7 +1,7 @@
 //! Input that cannot become records: each kind has its code and its place, and what comes after it is still read.
 
-use staunch_api::testkit::{DeadLetter, Fault, MemoryFiles, Operation, check_source};
 use staunch_api::Rejected;
+use staunch_api::testkit::{DeadLetter, Fault, MemoryFiles, Operation, check_source};
 use staunch_files::{FileSource, SplitSize};
 use staunch_types::ErrorKind;
 
@@ -101,7 +101,15 @@ fn text_after_a_closing_quote() {
 
 #[test]
 fn nul_bytes_in_csv_and_json() {
-    check(&csv_source(), b"id,name,score\n1,a,\n2,b\0,\n3,c,\n", "F035", "file=/in line=3 column=2 (name)", "a NUL byte", "2,b\0,", &[1, 3]);
+    check(
+        &csv_source(),
+        b"id,name,score\n1,a,\n2,b\0,\n3,c,\n",
+        "F035",
+        "file=/in line=3 column=2 (name)",
+        "a NUL byte",
+        "2,b\0,",
+        &[1, 3],
+    );
     let hole = [&b"{\"id\":1,\"name\":\"a\"}\n"[..], &[0; 40], b"\n{\"id\":3,\"name\":\"c\"}"].concat();
     check(&json_source(), &hole, "F035", "file=/in line=2 column=1", "a NUL byte", &"\0".repeat(40), &[1, 3]);
 }
@@ -247,11 +255,9 @@ fn a_header_with_a_needed_column_twice() {
 
 #[test]
 fn a_header_that_cannot_be_read() {
-    for (content, text) in [
-        (&b"id,na\"me,score\n1,a,\n"[..], "quote"),
-        (b"id,\"name,score\n1,a,\n", "quote"),
-        (b"id,n\xFFme,score\n1,a,\n", "UTF-8"),
-    ] {
+    for (content, text) in
+        [(&b"id,na\"me,score\n1,a,\n"[..], "quote"), (b"id,\"name,score\n1,a,\n", "quote"), (b"id,n\xFFme,score\n1,a,\n", "UTF-8")]
+    {
         assert_error(&error(&csv_source(), &csv(content)), "F022", &[text, "file=/in line=1", "headers(false)"]);
     }
     let endless = vec![b'x'; 2 << 20];

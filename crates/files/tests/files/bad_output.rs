@@ -105,7 +105,9 @@ fn a_visible_file_of_other_length_or_content_is_corrupt_and_left_alone() {
         other[20] ^= 1;
         let mut committer = case.committer(2);
         let mut refused = |text: &str| {
-            for error in [committer.resolve(committable).map(|_| ()), committer.commit(committable, &permit(Epoch(1), Generation(2))).map(|_| ())] {
+            for error in
+                [committer.resolve(committable).map(|_| ()), committer.commit(committable, &permit(Epoch(1), Generation(2))).map(|_| ())]
+            {
                 let error = error.expect_err("corrupt");
                 assert_error(&error, "F058", &[text, "file=/out/"]);
                 assert_eq!(error.kind(), ErrorKind::Corrupt);
@@ -244,5 +246,4 @@ fn settings_that_cannot_work_are_refused() {
         assert_error(&sink.check(&context).expect_err(text), "F008", &[text]);
         assert_error(&writer(&sink, &files).err().expect(text), "F008", &[text]);
     }
-
 }

@@ -179,7 +179,8 @@ fn records_with_new_fields_do_not_go_under_the_old_header() {
 
 #[test]
 fn a_carried_file_that_is_gone_short_or_changed_is_corrupt() {
-    let spoil: [(&str, fn(&MemoryFiles, &str)); 3] = [
+    type Spoil = fn(&MemoryFiles, &str);
+    let spoil: [(&str, Spoil); 3] = [
         ("found nothing", |files, path| assert!(files.take(path))),
         ("found bytes=10", |files, path| files.put(path, vec![0; 10])),
         ("other content", |files, path| {
@@ -216,7 +217,12 @@ fn a_sweep_keeps_carried_files_and_removes_others_of_older_generations_only() {
         let mut dropped = case.writer(1, 1, Vec::new(), ImmediateDoor);
         case.write(&mut dropped, 3..5);
         let _ = case.prepare(&mut dropped, 1);
-        for other in ["/out/.staunch+job+sink2+g1-t0-0.open", "/out/.staunch+job2+sink+g1-t0-0.prepared", "/out/.staunch+job+sink+g9-t0-0.open", "/out/.other"] {
+        for other in [
+            "/out/.staunch+job+sink2+g1-t0-0.open",
+            "/out/.staunch+job2+sink+g1-t0-0.prepared",
+            "/out/.staunch+job+sink+g9-t0-0.open",
+            "/out/.other",
+        ] {
             files.put(other, "x");
         }
         files.put("/out/.staunch+job+sink+g1-probe.a", "x");

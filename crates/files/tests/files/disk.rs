@@ -92,15 +92,16 @@ fn sources_and_sinks_keep_their_promises_on_a_real_disk() {
     for (name, compression) in [("plain", Compression::None), ("gzip", Compression::Gzip), ("zstd", Compression::Zstd)] {
         let out = directory.path().join(name);
         let read = |dead_letter| SourceCase { source: FileSource::csv::<Row>(&out), file_system: Arc::new(Disk), dead_letter };
-        let visible = || match fs::read_dir(&out).map(|entries| entries.flatten().any(|e| !e.file_name().to_string_lossy().starts_with('.'))) {
-            Ok(true) => {
-                let found = read_all(&read(DeadLetter::None)).unwrap_or_else(|error| panic!("{error}"));
-                let mut ids: Vec<u64> = found.records().map(|row| row.id).collect();
-                ids.sort_unstable();
-                ids
-            }
-            Ok(false) | Err(_) => Vec::new(),
-        };
+        let visible =
+            || match fs::read_dir(&out).map(|entries| entries.flatten().any(|e| !e.file_name().to_string_lossy().starts_with('.'))) {
+                Ok(true) => {
+                    let found = read_all(&read(DeadLetter::None)).unwrap_or_else(|error| panic!("{error}"));
+                    let mut ids: Vec<u64> = found.records().map(|row| row.id).collect();
+                    ids.sort_unstable();
+                    ids
+                }
+                Ok(false) | Err(_) => Vec::new(),
+            };
         let sink = FileSink::csv::<Row>(&out).compression(compression);
         check_sink(&SinkCase { sink, file_system: Arc::new(Disk), record: &numbered, visible: &visible });
         check_source(&read(DeadLetter::None));

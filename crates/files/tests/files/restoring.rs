@@ -97,7 +97,11 @@ fn new_files_are_found_while_watching_and_after_a_restore_and_none_twice() {
 
 #[test]
 fn a_bounded_source_may_find_nothing_more_after_a_restore() {
-    for (source, path) in [(FileSource::csv::<Row>("/in"), "/in/a.csv"), (FileSource::csv::<Row>("/in/*.csv"), "/in/a.csv"), (FileSource::csv::<Row>("/a"), "/a")] {
+    for (source, path) in [
+        (FileSource::csv::<Row>("/in"), "/in/a.csv"),
+        (FileSource::csv::<Row>("/in/*.csv"), "/in/a.csv"),
+        (FileSource::csv::<Row>("/a"), "/a"),
+    ] {
         let files = with(&[(path, CSV)]);
         let first = discover(&source, &shared(&files), None).expect("finds");
         assert!(files.take(path));

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use staunch_api::testkit::{ImmediateDoor, MemoryFiles, SinkCase};
 use staunch_api::Sink;
+use staunch_api::testkit::{ImmediateDoor, MemoryFiles, SinkCase};
 use staunch_files::{Compression, FileSink, FileSource, SplitSize};
 use std::fmt::Debug;
 

@@ -64,7 +64,10 @@ fn with_multiline_off_each_line_is_a_record_and_an_open_quote_a_reject() {
         let (records, rejects) = with_rejects(&source, &files);
         assert_eq!(records, [row(1, "a", None), row(3, "d", None)]);
         let [reject] = &rejects[..] else { panic!("{rejects:?}") };
-        assert_eq!((reject.code.as_str(), reject.place.as_str(), reject.raw.as_str()), ("F033", "file=/in.csv line=3 column=2 (name)", "2,\"b"));
+        assert_eq!(
+            (reject.code.as_str(), reject.place.as_str(), reject.raw.as_str()),
+            ("F033", "file=/in.csv line=3 column=2 (name)", "2,\"b")
+        );
     }
 }
 
