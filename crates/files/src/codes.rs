@@ -30,6 +30,8 @@ pub const FILE_GONE: &str = "F011";
 pub const READ_FAILED: &str = "F012";
 /// The stored state of a file source cannot be read.
 pub const STATE_UNREADABLE: &str = "F013";
+/// The name of a file is not UTF-8.
+pub const NAME_BAD: &str = "F014";
 /// The header lacks a column that a record needs.
 pub const COLUMN_MISSING: &str = "F020";
 /// The header names a column twice.
@@ -84,6 +86,8 @@ pub const COMMIT_FAILED: &str = "F059";
 pub const CARRIED_CHANGED: &str = "F060";
 /// An assumption of ours about output files does not hold.
 pub const OUTPUT_BUG: &str = "F061";
+/// The output directory holds files that this life of the job cannot have written.
+pub const OUTPUT_OF_ANOTHER_LIFE: &str = "F062";
 
 /// A setting that cannot work.
 pub(crate) fn setting(what: impl Into<String>, remedy: &str) -> Error {

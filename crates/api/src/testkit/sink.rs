@@ -170,7 +170,8 @@ fn a_restart_keeps_what_is_named_and_aborts_the_rest<S: Sink>(case: &SinkCase<'_
     case.write(&mut writer, 20..25);
     let newer = case.prepare(&mut writer, 4).committables;
     let stale = SweepScope { generation: Generation(3), committables: Vec::new(), carried: Vec::new() };
-    case.committer(3).sweep(&stale).unwrap_or_else(|error| panic!("{error}"));
+    // It may notice that it is stale; that is all right too.
+    let _ = case.committer(3).sweep(&stale);
     case.commit(4, &newer);
     case.sees(0..25, "an older generation sweeps nothing of a newer one");
     25

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use staunch_api::{
     CommitPermit, Committable, Committer, EntryKind, FileSystem, Metadata, Proof, Replace, Resolution, SinkContext, SweepScope, Swept,
 };
-use staunch_types::{Error, ErrorKind, Result};
+use staunch_types::{Error, ErrorKind, Generation, Result};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::names::Names;
@@ -122,11 +122,16 @@ impl Committer for FileCommitter {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swept::default()),
             answer => answer.map_err(|error| failed(&error, &self.names.directory))?,
         };
+        // Before anything is removed: names must not meet those of a job that started from nothing, or was overtaken.
+        for entry in &entries {
+            if let Some(generation) = self.names.generation(&entry.name).filter(|generation| *generation >= scope.generation) {
+                return Err(another_life(&self.names.directory.join(&entry.name), generation, scope.generation));
+            }
+        }
         let mut swept = Swept::default();
-        for entry in entries {
+        for entry in entries.into_iter().filter(|entry| self.names.is_hidden(&entry.name)) {
             let path = self.names.directory.join(&entry.name);
-            let older = self.names.hidden_generation(&entry.name).is_some_and(|generation| generation < scope.generation);
-            if older && !kept.contains(&path) {
+            if !kept.contains(&path) {
                 match self.file_system.remove(&path) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     answer => answer.map_err(|error| failed(&error, &path))?,
@@ -136,6 +141,15 @@ impl Committer for FileCommitter {
         }
         Ok(swept)
     }
+}
+
+fn another_life(path: &Path, found: Generation, own: Generation) -> Error {
+    let what =
+        format!("the output directory holds a file of this job and sink of generation={found}, and the job is only at generation={own}");
+    Error::new(ErrorKind::Invalid, codes::OUTPUT_OF_ANOTHER_LIFE, what)
+        .at(format!("file={}", path.display()))
+        .data("nothing was written: the job has started from nothing, so its output would stand beside that of its earlier life")
+        .remedy("give the job the checkpoints of its earlier life back, or clear the directory, or choose another one")
 }
 
 fn proof(file: &StoredFile) -> Proof {

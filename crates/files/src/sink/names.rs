@@ -77,8 +77,18 @@ impl Names {
         self.directory.join(format!("{prefix}-{}-{:08}-{generation}-{task_index}-{number}{name_end}", self.tag, epoch.0))
     }
 
-    /// The generation that made a hidden file, by its name; `None` when it is not one of this job's sink.
-    pub(crate) fn hidden_generation(&self, name: &str) -> Option<Generation> {
+    /// Whether a name is that of a hidden file of this job's sink.
+    pub(crate) fn is_hidden(&self, name: &str) -> bool {
+        self.hidden_generation(name).is_some()
+    }
+
+    /// The generation that made a file, hidden or visible, by its name; `None` when it is not one of this job's sink.
+    pub(crate) fn generation(&self, name: &str) -> Option<Generation> {
+        let visible = || visible_owner(name).filter(|(tag, _)| *tag == self.tag && !name.starts_with('.')).map(|(_, id)| id.generation);
+        self.hidden_generation(name).or_else(visible)
+    }
+
+    fn hidden_generation(&self, name: &str) -> Option<Generation> {
         let rest = name.strip_prefix(&self.hidden)?.strip_prefix('g')?;
         let (generation, _) = rest.split_once('-')?;
         generation.parse().ok().map(Generation)
@@ -124,10 +134,11 @@ mod tests {
         assert!(visible.display().to_string().starts_with("/out/my-part-x-"), "{visible:?}");
         for phase in [Phase::Open, Phase::Prepared] {
             let hidden = names.hidden(ID, phase);
-            assert_eq!(names.hidden_generation(file_name(&hidden)), Some(Generation(3)));
+            assert_eq!(names.generation(file_name(&hidden)), Some(Generation(3)));
             assert!(file_name(&hidden).starts_with('.'));
         }
-        assert_eq!(names.hidden_generation(file_name(&names.probe(Generation(4), "a"))), Some(Generation(4)));
+        assert_eq!(names.generation(file_name(&visible)), Some(Generation(3)));
+        assert_eq!(names.generation(file_name(&names.probe(Generation(4), "a"))), Some(Generation(4)));
         assert_eq!(visible_owner("part-1.csv"), None);
         assert_eq!(visible_owner("2026-12-31-10-20-30.csv"), None);
     }
@@ -139,7 +150,10 @@ mod tests {
             for (m, (other_job, other_sink)) in pairs.iter().enumerate() {
                 let (ours, theirs) = (names(job, sink), names(other_job, other_sink));
                 let hidden = theirs.hidden(ID, Phase::Open);
-                assert_eq!(ours.hidden_generation(file_name(&hidden)).is_some(), n == m, "{job} {sink} {other_job} {other_sink}");
+                let visible = theirs.visible("part", Epoch(1), ID, ".csv");
+                for path in [hidden, visible] {
+                    assert_eq!(ours.generation(file_name(&path)).is_some(), n == m, "{job} {sink} {other_job} {other_sink}");
+                }
                 assert_eq!(ours.tag() == theirs.tag(), n == m);
             }
         }

@@ -69,6 +69,11 @@ impl FileEnumerator {
 
     fn cut(&self, file: &Found) -> Result<Vec<FileSplit>> {
         let path = Path::new(&file.path);
+        if file.path.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(Error::new(ErrorKind::Invalid, codes::NAME_BAD, "expected a file name in UTF-8, found other bytes")
+                .at(format!("file={}", file.path))
+                .remedy("rename the file, or take it away"));
+        }
         let failed = |error: io::Error| unreadable(&error, path);
         let head = read_head(&*self.file_system.open(path).map_err(failed)?).map_err(failed)?;
         let compression = Compression::detect(&head).map_err(|error| error.at(format!("file={}", file.path)))?;

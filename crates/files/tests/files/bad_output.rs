@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 use staunch_api::testkit::{Fault, ImmediateDoor, MemoryFiles, Operation, io as io_to, permit};
-use staunch_api::{Committer, Sink, SinkContext, SinkWriter, WriterContext};
+use staunch_api::{Committer, Sink, SinkContext, SinkWriter, SweepScope, WriterContext};
 use staunch_files::FileSink;
 use staunch_types::{Epoch, Error, ErrorKind, Generation, Name, Tick, Timestamp};
 
@@ -148,6 +148,29 @@ fn a_commit_that_the_disk_refuses_can_be_tried_again() {
 }
 
 #[test]
+fn a_job_that_starts_from_nothing_does_not_write_beside_the_output_of_its_earlier_life() {
+    for committed in [true, false] {
+        let files = MemoryFiles::new();
+        with_case(FileSink::csv::<Row>(OUT), &files, |case| {
+            case.sink.check(&case.context(0)).expect("works");
+            let mut writer = case.writer(1, 0, Vec::new(), ImmediateDoor);
+            case.write(&mut writer, 0..3);
+            let prepared = case.prepare(&mut writer, 1);
+            if committed {
+                case.commit(1, &prepared.committables);
+            }
+            let before = files.paths();
+            let scope = SweepScope { generation: Generation(1), committables: Vec::new(), carried: Vec::new() };
+            let error = case.committer(1).sweep(&scope).expect_err("refused");
+            assert_error(&error, "F062", &["generation=1", "file=/out/", "clear the directory"]);
+            assert_eq!((error.kind(), files.paths()), (ErrorKind::Invalid, before));
+            let scope = SweepScope { generation: Generation(2), ..scope };
+            case.committer(2).sweep(&scope).expect("the next generation goes on");
+        });
+    }
+}
+
+#[test]
 fn a_permit_of_an_earlier_epoch_commits_nothing() {
     let files = MemoryFiles::new();
     with_case(FileSink::csv::<Row>(OUT), &files, |case| {
@@ -172,10 +195,10 @@ fn bodies_and_carried_files_that_are_none_are_corrupt() {
         committable.body.truncate(20);
         let error = case.committer(1).resolve(&committable).expect_err("damaged");
         assert_error(&error, "F056", &["prepared file"]);
-        let scope = staunch_api::SweepScope { generation: Generation(2), committables: vec![committable], carried: Vec::new() };
+        let scope = SweepScope { generation: Generation(2), committables: vec![committable], carried: Vec::new() };
         assert_error(&case.committer(2).sweep(&scope).expect_err("nothing is swept on a guess"), "F056", &[]);
         assert_eq!(files.paths().len(), 1);
-        let scope = staunch_api::SweepScope { generation: Generation(2), committables: Vec::new(), carried: vec![vec![7]] };
+        let scope = SweepScope { generation: Generation(2), committables: Vec::new(), carried: vec![vec![7]] };
         assert_error(&case.committer(2).sweep(&scope).expect_err("nothing is swept on a guess"), "F056", &["unfinished file"]);
     });
 }

@@ -73,6 +73,12 @@ fn a_pattern_without_matches_or_that_is_none_is_an_error() {
 }
 
 #[test]
+fn a_file_whose_name_is_not_utf8_is_an_error_and_not_passed_over() {
+    let files = with(&[("/in/a\u{FFFD}.csv", b"x")]);
+    assert_error(&found("/in", &files).expect_err("refused"), "F014", &["file=/in/a", "rename the file"]);
+}
+
+#[test]
 fn no_permission_to_look_or_read_is_an_error_with_the_path() {
     for (operation, path, place) in [
         (Operation::Metadata, "/in/a.csv", "path=/in/a.csv"),
