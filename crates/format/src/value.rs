@@ -1,7 +1,8 @@
 //! Values of plain serde types as compact bytes, whose schema is written once and not with each value.
 //!
 //! Owns: [`Encoder`], which learns the schema of a state while it encodes; [`Schema`]; [`Decoder`], which reads by the schema of
-//! the writer, so that a type may since have gained, lost, reordered or widened its fields; [`compatible`].
+//! the writer, so that a type may since have gained, lost, reordered or widened its fields; [`compatible`], which with
+//! [`Schema::expected`] tells before a job starts whether its types fit what is stored.
 //! Does not own: where a schema is kept (see `block` and `manifest`), or which state a value belongs to.
 //!
 //! The bytes of a value are the number of the schema's version (LEB128), then the value's parts without names or types:
@@ -31,6 +32,7 @@ mod encode;
 mod byte_run;
 mod decode;
 mod json;
+mod expect;
 mod difference;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! Whether values of one schema can be read as values of another: the first place where they surely cannot.
+//! Whether values of one schema can be read as values of another: the first place where they cannot, or not all of
+//! them, such as a number that got narrower.
 //!
 //! Owns: the comparison and its wording. Does not own: the decision to refuse; the decoder has the last word, because only
 //! it knows the defaults and aliases of a type.

@@ -313,6 +313,16 @@ impl Learner {
         Ok(field.place)
     }
 
+    /// The place of a field by its name, which is added if it was never seen.
+    pub(super) fn known_field(&mut self, place: PlaceId, name: &'static str) -> Result<PlaceId, Interrupt> {
+        if let Some(field) = self.struct_mut(place).fields.iter().find(|field| field.name == name) {
+            return Ok(field.place);
+        }
+        let field = self.new_place(place, Shape::Unknown)?;
+        self.struct_mut(place).fields.push(Field { name: Cow::Borrowed(name), place: field });
+        Ok(field)
+    }
+
     fn struct_mut(&mut self, place: PlaceId) -> &mut Struct {
         match &mut self.places[place as usize] {
             Shape::Struct(shape) => shape,

@@ -13,6 +13,7 @@ mod evolution;
 mod shapes;
 mod damage;
 mod chaos;
+mod expect;
 
 /// Encodes the values with one encoder, decodes them by its last schema (through its bytes), and expects the same values; returns
 /// the encoder.
