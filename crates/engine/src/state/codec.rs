@@ -1,13 +1,13 @@
 //! How keys and values become bytes.
 //!
-//! Owns: the bounds on keys and values, the encoders of one state, and the error a value gives that cannot be written.
-//! Does not own: the byte format.
+//! Owns: the bounds on keys and values, and the encoders of one state.
+//! Does not own: the byte format (`staunch_format::value`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use staunch_types::{Error, ErrorKind, Result};
+use staunch_format::value::{Encoder, Schema, ValueError};
 
 /// What a key of keyed state must be able to do; implemented for every type that can.
 pub trait Key: Eq + Clone + Serialize + DeserializeOwned + Send + 'static {}
@@ -33,34 +33,38 @@ impl SharedCodec {
 
 /// The encoders of one state.
 #[derive(Default)]
-pub(super) struct Codec {}
+pub(super) struct Codec {
+    keys: Encoder,
+    values: Encoder,
+}
 
 impl Codec {
     /// Appends the bytes of a key.
     ///
     /// # Errors
-    /// `Invalid` when the key's own `Serialize` refuses.
-    pub(super) fn key<K: Serialize>(&mut self, key: &K, out: &mut Vec<u8>) -> Result<()> {
-        encode(key, out)
+    /// When the key's own `Serialize` refuses, or the key is too deep.
+    #[inline]
+    pub(super) fn key<K: Serialize>(&mut self, key: &K, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        self.keys.encode(key, out)
     }
 
     /// Appends the bytes of a value.
     ///
     /// # Errors
-    /// `Invalid` when the value's own `Serialize` refuses.
-    pub(super) fn value<V: Serialize>(&mut self, value: &V, out: &mut Vec<u8>) -> Result<()> {
-        encode(value, out)
+    /// When the value's own `Serialize` refuses, or the value is too deep.
+    #[inline]
+    pub(super) fn value<V: Serialize>(&mut self, value: &V, out: &mut Vec<u8>) -> Result<(), ValueError> {
+        self.values.encode(value, out)
     }
-}
 
-#[inline]
-fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<()> {
-    let taken = std::mem::take(out);
-    match postcard::to_extend(value, taken) {
-        Ok(written) => {
-            *out = written;
-            Ok(())
-        }
-        Err(cause) => Err(Error::new(ErrorKind::Invalid, "S001", "a value in state cannot be serialised").cause(cause)),
+    /// Both encoders, for an entry.
+    #[inline]
+    pub(super) fn both(&mut self) -> (&mut Encoder, &mut Encoder) {
+        (&mut self.keys, &mut self.values)
+    }
+
+    /// The schemas of all keys and values encoded so far.
+    pub(super) fn schemas(&self) -> (Schema, Schema) {
+        (self.keys.schema(), self.values.schema())
     }
 }

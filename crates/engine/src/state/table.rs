@@ -2,7 +2,7 @@
 //!
 //! Owns: entries of one state (or of one window of it) of one task; which of them the snapshot in progress still needs.
 //! Does not own: the hash of a key (given by the caller, once per record), key groups, the chain of segments.
-//! Data comes from operators through the kinds of state, and leaves through a `SnapshotSink`.
+//! Data comes from operators through the kinds of state, and leaves through a `SnapshotWriter`.
 //!
 //! Invariants:
 //! 1. The index refers to exactly the live slots.
@@ -27,7 +27,8 @@ use marks::{Cut, Marks};
 use snapshot::{Removed, Writing};
 
 pub use chunk::SlotId;
-pub use snapshot::SlotRange;
+pub(super) use marks::UNCONFIRMED_MAX;
+pub use snapshot::{SlotRange, Stretch};
 
 /// Entries that stay in place, found by hash and key.
 ///
@@ -146,14 +147,15 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     }
 
     /// Gives a key a value; returns the one before.
-    pub fn insert(&mut self, hash: u64, key: K, value: V) -> Option<V> {
-        match self.find(hash, &key) {
-            Some(slot) => {
-                self.touch(slot);
-                Some(std::mem::replace(self.value_mut(slot), value))
-            }
+    pub fn set<Q>(&mut self, hash: u64, key: &Q, value: V) -> Option<V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        match self.find(hash, key) {
+            Some(slot) => self.update_slot(slot, |found| std::mem::replace(found, value)),
             None => {
-                self.add(hash, key, value);
+                self.add(hash, key.to_owned(), value);
                 None
             }
         }
@@ -178,6 +180,26 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     {
         // SAFETY: invariant 1: the slot comes from the index, so it exists and is live.
         self.index.find(hash, |slot| unsafe { self.live_entry(slot) }.0.borrow() == key)
+    }
+
+    /// The slot with a hash and a key for which `is_match` holds; for keys in parts, none of which need be cloned for this.
+    #[inline]
+    pub(super) fn find_with(&self, hash: u64, is_match: impl Fn(&K) -> bool) -> Option<SlotId> {
+        // SAFETY: invariant 1: the slot comes from the index, so it exists and is live.
+        self.index.find(hash, |slot| is_match(unsafe { &self.live_entry(slot).0 }))
+    }
+
+    /// Changes the value in a slot, if it is live.
+    #[inline]
+    pub(super) fn update_slot<R>(&mut self, slot: SlotId, change: impl FnOnce(&mut V) -> R) -> Option<R> {
+        self.entry(slot)?;
+        self.touch(slot);
+        Some(change(self.value_mut(slot)))
+    }
+
+    /// Adds a key that is not in the table.
+    pub(super) fn insert_new(&mut self, hash: u64, key: K, value: V) -> SlotId {
+        self.add(hash, key, value)
     }
 
     /// The entry in a slot, if it is live.

@@ -1,72 +1,259 @@
-//! A sink that keeps a snapshot in memory, and what its records mean.
+//! What the tests of state share: snapshots in memory, and what their records mean.
 
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
-use staunch_types::Result;
+use serde::{Deserialize, Serialize, Serializer};
+use staunch_format::block::{BlockReader, BlockWriter, Change};
+use staunch_format::value::Decoder;
+use staunch_types::{Epoch, KeyGroupCount, KeyGroupRange, Result};
 
-use super::sink::SnapshotSink;
+use super::codec::{Key, SharedCodec, StateValue};
+use super::keyed::{self, KeyedStates, Scope};
+use super::table::StateTable;
+use super::writer::{Budget, Progress, SnapshotWriter};
 
-/// One call of a sink.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
-    Put { hash: u64, namespace: i64, key: Vec<u8>, value: Vec<u8> },
-    Delete { hash: u64, namespace: i64, key: Vec<u8> },
-    Clear { namespace: i64 },
+/// A value that refuses to be serialised.
+#[derive(Deserialize)]
+pub(crate) struct Refuses;
+
+impl Serialize for Refuses {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        Err(serde::ser::Error::custom("refused"))
+    }
 }
 
-/// The records of one snapshot, in order.
-#[derive(Clone, Debug, Default)]
+/// Eight key groups, all of one task.
+pub(crate) fn scope() -> Scope {
+    let groups = KeyGroupCount::new(8).expect("valid");
+    Scope { groups, range: groups.range_of(0, 1) }
+}
+
+/// The blocks of one epoch.
+#[derive(Clone, Debug)]
 pub(crate) struct Segment {
-    pub(crate) records: Vec<Record>,
+    pub(crate) epoch: Epoch,
+    pub(crate) blocks: Vec<Vec<u8>>,
 }
 
-impl SnapshotSink for Segment {
-    fn put(&mut self, hash: u64, namespace: i64, key: &[u8], value: &[u8]) -> Result<()> {
-        self.records.push(Record::Put { hash, namespace, key: key.to_vec(), value: value.to_vec() });
-        Ok(())
+/// A record of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Record<K, V> {
+    Put(K, V),
+    Delete(K),
+    Clear,
+}
+
+/// The records of a block with their namespaces, group by group.
+pub(crate) fn records<K: DeserializeOwned, V: DeserializeOwned>(block: &[u8], range: KeyGroupRange) -> Vec<(i64, Record<K, V>)> {
+    let block = BlockReader::open(block).expect("sound");
+    let (keys, values) = (Decoder::new(block.key_schema()), Decoder::new(block.value_schema()));
+    let record = |change: Change<'_>| match change {
+        Change::Put { key, value } => Record::Put(keys.decode(key).expect("a key"), values.decode(value).expect("a value")),
+        Change::Delete { key } => Record::Delete(keys.decode(key).expect("a key")),
+        Change::Clear => Record::Clear,
+    };
+    block.entries(range).map(|entry| entry.expect("sound")).map(|entry| (entry.namespace, record(entry.change))).collect()
+}
+
+/// The open block of a table that is drained by itself.
+pub(crate) struct TableBlock {
+    block: BlockWriter,
+}
+
+impl TableBlock {
+    pub(crate) fn new() -> TableBlock {
+        TableBlock { block: BlockWriter::new("table", scope().range) }
     }
 
-    fn delete(&mut self, hash: u64, namespace: i64, key: &[u8]) -> Result<()> {
-        self.records.push(Record::Delete { hash, namespace, key: key.to_vec() });
-        Ok(())
+    pub(crate) fn drain<K: Key, V: StateValue>(&mut self, table: &mut StateTable<K, V>, entries: usize) -> Result<Progress> {
+        let mut budget = Budget::new(entries, usize::MAX);
+        table.drain(7, &mut SnapshotWriter::new(&mut self.block, scope().groups, &mut budget))
     }
 
-    fn clear(&mut self, namespace: i64) -> Result<()> {
-        self.records.push(Record::Clear { namespace });
-        Ok(())
+    pub(crate) fn records<K: DeserializeOwned, V: DeserializeOwned>(mut self, codec: &SharedCodec) -> Vec<Record<K, V>> {
+        let (keys, values) = codec.lock().schemas();
+        let block = self.block.finish(&keys, &values);
+        records(&block, scope().range).into_iter().map(|(_, record)| record).collect()
     }
 }
 
-impl Segment {
-    /// Puts of the segment.
-    pub(crate) fn puts(&self) -> usize {
-        self.records.iter().filter(|record| matches!(record, Record::Put { .. })).count()
-    }
-}
-
-/// Reads what a codec wrote.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
-    postcard::from_bytes(bytes).expect("bytes of a test are of its type")
-}
-
-/// The entries that segments hold when they are applied in order.
-pub(crate) fn replay<'a, K, V>(segments: impl IntoIterator<Item = &'a Segment>) -> BTreeMap<(i64, K), V>
-where
-    K: DeserializeOwned + Ord,
-    V: DeserializeOwned,
-{
+/// The entries that records leave when they are applied in order.
+pub(crate) fn replay<K: Ord, V>(records: impl IntoIterator<Item = Record<K, V>>) -> BTreeMap<K, V> {
     let mut entries = BTreeMap::new();
-    for record in segments.into_iter().flat_map(|segment| &segment.records) {
+    for record in records {
         match record {
-            Record::Put { namespace, key, value, .. } => {
-                entries.insert((*namespace, decode(key)), decode(value));
+            Record::Put(key, value) => {
+                entries.insert(key, value);
             }
-            Record::Delete { namespace, key, .. } => {
-                entries.remove(&(*namespace, decode(key)));
+            Record::Delete(key) => {
+                entries.remove(&key);
             }
-            Record::Clear { namespace } => entries.retain(|(found, _), _| found != namespace),
+            Record::Clear => entries.clear(),
         }
     }
     entries
+}
+
+/// An operation of a test world, or a step of the life of its snapshots.
+#[derive(Clone, Debug)]
+pub(crate) enum Step<O> {
+    Change(O),
+    Freeze,
+    Drain { entries: usize, bytes: usize },
+    Abandon,
+    Confirm { nth: usize },
+    Restore,
+    Tidy,
+}
+
+/// States beside a model: whatever is done to both, every complete snapshot restores to the model at its barrier.
+pub(crate) trait Subject {
+    type Key;
+    type States: KeyedStates<Self::Key>;
+    type Model: Clone + PartialEq + std::fmt::Debug + Default;
+    type Operation: Clone + std::fmt::Debug;
+
+    fn new_states(scope: Scope) -> Self::States;
+    /// Does the same to both, and compares what they return.
+    fn apply(states: &mut Self::States, model: &mut Self::Model, operation: Self::Operation);
+    /// All that the states hold of some key groups.
+    fn read(states: &Self::States) -> Self::Model;
+    /// The part of a model that lies in some key groups.
+    fn part(model: &Self::Model, scope: Scope) -> Self::Model;
+}
+
+#[derive(Clone, Debug)]
+struct Snapshot<M> {
+    epoch: Epoch,
+    at_barrier: M,
+    /// For each stored state the segments it is restored from.
+    segments: BTreeMap<String, Vec<Segment>>,
+}
+
+/// Runs steps on a subject.
+pub(crate) struct World<S: Subject> {
+    states: S::States,
+    model: S::Model,
+    epoch: Epoch,
+    /// All segments that the current run may still refer to.
+    segments: BTreeMap<String, Vec<Segment>>,
+    in_progress: Option<Snapshot<S::Model>>,
+    complete: Vec<Snapshot<S::Model>>,
+    confirmed: Option<Snapshot<S::Model>>,
+}
+
+impl<S: Subject> World<S> {
+    pub(crate) fn new() -> World<S> {
+        World {
+            states: S::new_states(scope()),
+            model: S::Model::default(),
+            epoch: Epoch(0),
+            segments: BTreeMap::new(),
+            in_progress: None,
+            complete: Vec::new(),
+            confirmed: None,
+        }
+    }
+
+    pub(crate) fn run(&mut self, steps: Vec<Step<S::Operation>>) {
+        for step in steps {
+            self.step(step);
+            assert_eq!(S::read(&self.states), self.model);
+        }
+        self.step(Step::Freeze);
+        while self.in_progress.is_some() {
+            self.step(Step::Drain { entries: 3, bytes: usize::MAX });
+        }
+    }
+
+    pub(crate) fn step(&mut self, step: Step<S::Operation>) {
+        match step {
+            Step::Change(operation) => S::apply(&mut self.states, &mut self.model, operation),
+            Step::Freeze => {
+                self.epoch = self.epoch.next();
+                keyed::freeze(&mut self.states, self.epoch);
+                self.in_progress = Some(Snapshot { epoch: self.epoch, at_barrier: self.model.clone(), segments: BTreeMap::new() });
+            }
+            Step::Drain { entries, bytes } => self.drain(Budget::new(entries, bytes)),
+            Step::Abandon => {
+                keyed::abandon(&mut self.states);
+                self.in_progress = None;
+            }
+            Step::Confirm { nth } => {
+                if nth < self.complete.len() {
+                    let snapshot = self.complete.drain(..=nth).next_back().expect("not empty");
+                    keyed::confirm(&mut self.states, snapshot.epoch);
+                    self.confirmed = Some(snapshot);
+                }
+            }
+            Step::Restore => self.restore_confirmed(),
+            Step::Tidy => {
+                let _ = self.states.tidy(5);
+            }
+        }
+    }
+
+    fn drain(&mut self, mut budget: Budget) {
+        let Some(snapshot) = &mut self.in_progress else { return };
+        let epoch = snapshot.epoch;
+        let mut take = |state: &str, block: Vec<u8>| {
+            let segments = self.segments.entry(state.into()).or_default();
+            match segments.last_mut().filter(|segment| segment.epoch == epoch) {
+                Some(segment) => segment.blocks.push(block),
+                None => segments.push(Segment { epoch, blocks: vec![block] }),
+            }
+        };
+        if keyed::drain(&mut self.states, &mut budget, &mut take).expect("written") == Progress::More {
+            return;
+        }
+        let Some(mut snapshot) = self.in_progress.take() else { return };
+        let all = &self.segments;
+        self.states.each(&mut |state| {
+            let needed = state.segments();
+            let stored = all.get(state.name()).into_iter().flatten();
+            let kept: Vec<Segment> = stored.filter(|segment| needed.contains(&segment.epoch)).cloned().collect();
+            assert_eq!(kept.iter().map(|segment| segment.epoch).collect::<Vec<_>>(), needed, "every segment is there");
+            snapshot.segments.insert(state.name().into(), kept);
+        });
+        check_restore::<S>(&snapshot);
+        self.complete.push(snapshot);
+    }
+
+    fn restore_confirmed(&mut self) {
+        self.states = S::new_states(scope());
+        self.in_progress = None;
+        self.complete.clear();
+        self.segments.clear();
+        self.model = S::Model::default();
+        if let Some(snapshot) = &self.confirmed {
+            load::<S>(&mut self.states, snapshot);
+            self.model = snapshot.at_barrier.clone();
+            self.segments = snapshot.segments.clone();
+        }
+    }
+}
+
+fn load<S: Subject>(states: &mut S::States, snapshot: &Snapshot<S::Model>) {
+    for (name, segments) in &snapshot.segments {
+        for segment in segments {
+            for block in &segment.blocks {
+                let block = BlockReader::open(block).expect("sound");
+                assert_eq!(block.state(), name);
+                assert!(keyed::restore(states, segment.epoch, &block).expect("of its types"));
+            }
+        }
+    }
+    states.restored();
+}
+
+/// Restores a snapshot as a whole, and in three parts.
+fn check_restore<S: Subject>(snapshot: &Snapshot<S::Model>) {
+    let whole = scope();
+    let parts = (0..3).map(|index| Scope { range: whole.groups.range_of(index, 3), ..whole });
+    for scope in std::iter::once(whole).chain(parts) {
+        let mut states = S::new_states(scope);
+        load::<S>(&mut states, snapshot);
+        assert_eq!(S::read(&states), S::part(&snapshot.at_barrier, scope), "epoch {} groups {}", snapshot.epoch, scope.range);
+    }
 }

@@ -9,6 +9,8 @@
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 use super::bits::next_one;
 
 /// Slots of the first chunk of a table.
@@ -19,7 +21,7 @@ const SLOTS_MAX: usize = 1 << 16;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Place of an entry in its table; does not change while the entry lives. In slot order, earlier chunks come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotId(NonZeroU32);
 
 impl SlotId {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use staunch_types::Result;
+use staunch_format::value::ValueError;
 
 /// Bytes after which a page is closed; a larger record has a page of its own.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -38,7 +38,7 @@ impl RecordLog {
     ///
     /// # Errors
     /// What `write` returns; the log is then unchanged.
-    pub(super) fn push(&mut self, hash: u64, write: impl FnOnce(&mut Vec<u8>) -> Result<usize>) -> Result<()> {
+    pub(super) fn push(&mut self, hash: u64, write: impl FnOnce(&mut Vec<u8>) -> Result<usize, ValueError>) -> Result<(), ValueError> {
         let page = self.open_page();
         let start = page.len();
         page.extend_from_slice(&hash.to_ne_bytes());
@@ -118,7 +118,7 @@ impl RecordLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use staunch_types::{Error, ErrorKind};
+    use staunch_format::value::Encoder;
 
     fn push(log: &mut RecordLog, n: u64, value_bytes: usize) {
         log.push(n, |out| {
@@ -156,7 +156,7 @@ mod tests {
         push(&mut log, 1, 3);
         let refuse = |out: &mut Vec<u8>| {
             out.push(9);
-            Err(Error::new(ErrorKind::Invalid, "S001", "refused"))
+            Encoder::new().encode(&super::super::super::testing::Refuses, out).map(|()| 0)
         };
         assert!(log.push(2, refuse).is_err());
         push(&mut log, 3, 0);

@@ -16,8 +16,9 @@ use staunch_types::Epoch;
 
 use super::bits::next_one;
 
-/// Unconfirmed epochs whose changes are kept apart; more are merged with the next younger.
-pub(super) const UNCONFIRMED_MAX: usize = 4;
+/// Epochs whose changes are kept apart; those of older ones are merged with the next younger, and can no longer be
+/// confirmed by themselves.
+pub(in super::super) const UNCONFIRMED_MAX: usize = 4;
 
 /// The latest barrier, as the chunks of a table need to know it.
 #[derive(Clone, Copy, Default)]
@@ -195,7 +196,7 @@ mod tests {
         marks.catch_up(cut(3, 1), &live, 0..0);
         assert_eq!(frozen(&marks), [200]);
         marks.catch_up(cut(4, 3), &live, 0..0);
-        assert_eq!(frozen(&marks), []);
+        assert!(frozen(&marks).is_empty());
     }
 
     #[test]

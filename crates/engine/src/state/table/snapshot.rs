@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use staunch_types::{Epoch, Result};
 
 use super::super::codec::{Codec, Key, StateValue};
-use super::super::sink::{Progress, SnapshotWriter};
+use super::super::writer::{Progress, SnapshotWriter};
 use super::chunk::SlotId;
 use super::log::{LogCursor, RecordLog};
 use super::marks::{Cut, UNCONFIRMED_MAX};
@@ -27,6 +27,17 @@ const SLOTS_PER_ENTRY: usize = 1024;
 pub struct SlotRange {
     start: u32,
     end: u32,
+}
+
+/// Some of the slots of a table, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The slots.
+    pub range: SlotRange,
+    /// The place after them; `None` at the end of the table.
+    pub next: Option<SlotId>,
+    /// Slots by which the end of the table came too early.
+    pub slots_left: usize,
 }
 
 /// A snapshot in progress.
@@ -85,8 +96,9 @@ impl Removed {
 impl<K: Key, V: StateValue> StateTable<K, V> {
     /// Takes the barrier of an epoch: the snapshot to be drained is of the entries as they are now.
     ///
-    /// `confirmed` is the latest epoch known to be durable; changes up to it are left out. A snapshot still in progress
-    /// is given up. Unchanged entries in `rewrite` are written too.
+    /// `confirmed` is the latest epoch known to be durable, or the same as at the freeze before; changes up to it are left out. It
+    /// has to be 0 or one of the latest [`UNCONFIRMED_MAX`] epochs that were frozen, as the changes of earlier ones are
+    /// no longer told apart. A snapshot still in progress is given up. Unchanged entries in `rewrite` are written too.
     ///
     /// # Panics
     /// When epochs do not grow.
@@ -111,7 +123,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     /// Writes the next part of the snapshot in progress.
     ///
     /// # Errors
-    /// When an entry cannot be serialised or the sink fails; the snapshot is then incomplete for ever.
+    /// When an entry cannot be serialised; the snapshot is then incomplete for ever.
     pub fn drain(&mut self, namespace: i64, writer: &mut SnapshotWriter<'_>) -> Result<Progress> {
         let Some(mut writing) = self.writing.take() else { return Ok(Progress::Done) };
         let progress = match self.failure.clone() {
@@ -140,14 +152,14 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
                 return Ok(Progress::More);
             }
             match log.next(&mut writing.removal.1) {
-                Some(record) => writer.delete(record.hash, namespace, record.key)?,
+                Some(record) => writer.delete_bytes(record.hash, namespace, record.key),
                 None => writing.removal = (writing.removal.0 + 1, LogCursor::default()),
             }
         }
         while writer.has_room()
             && let Some(record) = writing.early.next(&mut writing.early_cursor)
         {
-            writer.put_bytes(record.hash, namespace, record.key, record.value)?;
+            writer.put_bytes(record.hash, namespace, record.key, record.value);
         }
         writing.early.release_before(&mut writing.early_cursor);
         while writing.chunk < writing.chunks {
@@ -177,8 +189,8 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
             if !writer.has_room() {
                 return Ok(Progress::More);
             }
-            let (key, value) = run.chunk.get(offset).expect("marks, invariant 3: frozen slots are live");
-            writer.put(run.chunk.hash(offset), namespace, (key, value), codec)?;
+            let entry = run.chunk.get(offset).expect("marks, invariant 3: frozen slots are live");
+            writer.put(run.chunk.hash(offset), namespace, entry, codec)?;
             run.marks.set_written(offset);
             writing.offset = offset + 1;
         }
@@ -203,21 +215,21 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         self.changed
     }
 
-    /// The range of up to `slots` slots from a place on, and the place after it; `None` when it reaches the end.
+    /// The stretch of up to `slots` slots from a place on; `None` as a place is the beginning.
     #[must_use]
-    pub fn range_from(&self, start: Option<SlotId>, slots: usize) -> (SlotRange, Option<SlotId>) {
+    pub fn stretch_from(&self, start: Option<SlotId>, slots: usize) -> Stretch {
         let from = start.unwrap_or(SlotId::new(0, 0));
-        let (mut chunk, mut offset, mut left) = (from.chunk(), from.offset(), slots);
+        let (mut chunk, mut offset, mut slots_left) = (from.chunk(), from.offset(), slots);
         while let Some(run) = self.runs.get(chunk) {
             let rest = run.chunk.slots().saturating_sub(offset);
-            if left < rest {
-                let end = SlotId::new(chunk, offset + left);
-                return (SlotRange { start: from.raw(), end: end.raw() }, Some(end));
+            if slots_left < rest {
+                let end = SlotId::new(chunk, offset + slots_left);
+                return Stretch { range: SlotRange { start: from.raw(), end: end.raw() }, next: Some(end), slots_left: 0 };
             }
-            left -= rest;
+            slots_left -= rest;
             (chunk, offset) = (chunk + 1, 0);
         }
-        (SlotRange { start: from.raw(), end: u32::MAX }, None)
+        Stretch { range: SlotRange { start: from.raw(), end: u32::MAX }, next: None, slots_left }
     }
 
     /// Puts an entry from a snapshot; it counts as unchanged.
@@ -235,9 +247,24 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     /// Removes an entry as a snapshot says; it counts as unchanged.
     pub fn restore_delete(&mut self, hash: u64, key: &K) {
         if let Some(slot) = self.find(hash, key) {
-            self.runs[slot.chunk()].marks.clear(slot.offset());
-            self.remove_slot(slot);
+            self.restore_delete_slot(slot);
         }
+    }
+
+    /// Removes all entries whose hash is one of those that a snapshot says to remove.
+    pub(in super::super) fn restore_delete_where(&mut self, is_removed: impl Fn(u64) -> bool) {
+        let slots: Vec<SlotId> = self.iter().map(|(slot, ..)| slot).collect();
+        for slot in slots {
+            if self.hash_of(slot).is_some_and(&is_removed) {
+                self.restore_delete_slot(slot);
+            }
+        }
+    }
+
+    fn restore_delete_slot(&mut self, slot: SlotId) {
+        // Without its mark the removal is not recorded: the snapshot holds it already.
+        self.runs[slot.chunk()].marks.clear(slot.offset());
+        self.remove_slot(slot);
     }
 
     /// Prepares a live slot for a change of its value.
@@ -285,14 +312,14 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
             codec.value(value, out).map(|()| key_end)
         });
         if let Err(error) = saved {
-            self.failure.get_or_insert(error);
+            self.failure.get_or_insert(error.into());
         }
         marks.set_written(slot.offset());
     }
 
     pub(super) fn record_removal(&mut self, hash: u64, key: &K) {
         if let Err(error) = self.removed.since_freeze.push(hash, |out| self.codec.lock().key(key, out).map(|()| out.len())) {
-            self.failure.get_or_insert(error);
+            self.failure.get_or_insert(error.into());
         }
     }
 }

@@ -1,0 +1,156 @@
+//! The contract between keyed state and the engine.
+//!
+//! Owns: what the engine asks of every state, and that no state of an operator is forgotten: an operator declares its
+//! states as one tuple, and whatever is asked of the tuple is asked of each.
+//! Does not own: any state.
+
+use staunch_format::block::BlockReader;
+use staunch_types::{Epoch, KeyGroupCount, KeyGroupRange, Result};
+
+use super::writer::{Budget, Progress};
+
+/// What a state knows of its task.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// Key groups of the job.
+    pub groups: KeyGroupCount,
+    /// Key groups of the task.
+    pub range: KeyGroupRange,
+}
+
+/// Takes the blocks of a snapshot as they are full.
+pub trait BlockSink {
+    /// A block of the state of this name; blocks of one state are applied in the order of the calls.
+    fn block(&mut self, state: &str, block: Vec<u8>);
+}
+
+impl<F: FnMut(&str, Vec<u8>)> BlockSink for F {
+    fn block(&mut self, state: &str, block: Vec<u8>) {
+        self(state, block);
+    }
+}
+
+/// One stored state: a name, and entries that a snapshot writes.
+///
+/// A snapshot is a `freeze` at the barrier, then calls of `drain` until it is done, with changes of the state at any time
+/// between; then `confirm` when the checkpoint is durable, or nothing if it never will be.
+pub trait StoredState {
+    /// The name under which it is stored.
+    fn name(&self) -> &str;
+
+    /// Takes the barrier of an epoch; epochs grow. A snapshot still in progress is given up.
+    ///
+    /// Cost: independent of the number of entries.
+    fn freeze(&mut self, epoch: Epoch);
+
+    /// Writes the next part of the snapshot in progress.
+    ///
+    /// # Errors
+    /// When a key or value cannot be serialised; the snapshot then never becomes complete.
+    fn drain(&mut self, budget: &mut Budget, sink: &mut dyn BlockSink) -> Result<Progress>;
+
+    /// The epochs whose segments are needed to restore the latest snapshot, its own included.
+    fn segments(&self) -> &[Epoch];
+
+    /// The checkpoint of an epoch is durable. An epoch that was given up changes nothing.
+    fn confirm(&mut self, epoch: Epoch);
+
+    /// Gives up the snapshot in progress, if there is one; the next one writes all that it should have.
+    fn abandon(&mut self);
+
+    /// Applies a block of an epoch as far as it lies in the task's groups; blocks come in order.
+    ///
+    /// # Errors
+    /// When the block is damaged, or its entries do not fit the types of the state.
+    fn restore(&mut self, epoch: Epoch, block: &BlockReader<'_>) -> Result<()>;
+}
+
+/// The states of an operator, all keyed by `K`.
+///
+/// Implemented by every kind of state, and by tuples of up to eight.
+pub trait KeyedStates<K> {
+    /// Calls `visit` with each stored state, always in the same order.
+    fn each(&mut self, visit: &mut dyn FnMut(&mut dyn StoredState));
+
+    /// All blocks of a restore have been applied.
+    fn restored(&mut self);
+
+    /// Does some of the work left over by earlier calls, such as freeing what was dropped; whether more is left.
+    fn tidy(&mut self, entries: usize) -> bool;
+}
+
+macro_rules! tuples {
+    ($(($($state:ident $position:tt),*))*) => {$(
+        impl<K, $($state: KeyedStates<K>),*> KeyedStates<K> for ($($state,)*) {
+            fn each(&mut self, visit: &mut dyn FnMut(&mut dyn StoredState)) {
+                let _ = &visit;
+                $(self.$position.each(visit);)*
+            }
+
+            fn restored(&mut self) {
+                $(self.$position.restored();)*
+            }
+
+            fn tidy(&mut self, entries: usize) -> bool {
+                let _ = entries;
+                let left = [$(self.$position.tidy(entries)),*];
+                left.contains(&true)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
+
+/// Freezes all states of an operator.
+pub fn freeze<K>(states: &mut dyn KeyedStates<K>, epoch: Epoch) {
+    states.each(&mut |state| state.freeze(epoch));
+}
+
+/// Writes the next part of the snapshot of all states of an operator.
+///
+/// # Errors
+/// When a key or value of one of them cannot be serialised.
+pub fn drain<K>(states: &mut dyn KeyedStates<K>, budget: &mut Budget, sink: &mut dyn BlockSink) -> Result<Progress> {
+    let mut result = Ok(Progress::Done);
+    states.each(&mut |state| {
+        if matches!(result, Ok(Progress::Done)) {
+            result = state.drain(budget, sink);
+        }
+    });
+    result
+}
+
+/// Tells all states of an operator that the checkpoint of an epoch is durable.
+pub fn confirm<K>(states: &mut dyn KeyedStates<K>, epoch: Epoch) {
+    states.each(&mut |state| state.confirm(epoch));
+}
+
+/// Gives up the snapshot in progress of all states of an operator.
+pub fn abandon<K>(states: &mut dyn KeyedStates<K>) {
+    states.each(&mut |state| state.abandon());
+}
+
+/// Applies a block to the state it belongs to; whether there is such a state.
+///
+/// # Errors
+/// When the block is damaged, or its entries do not fit the types of the state.
+pub fn restore<K>(states: &mut dyn KeyedStates<K>, epoch: Epoch, block: &BlockReader<'_>) -> Result<bool> {
+    let mut result = Ok(false);
+    states.each(&mut |state| {
+        if state.name() == block.state() && matches!(result, Ok(false)) {
+            result = state.restore(epoch, block).map(|()| true);
+        }
+    });
+    result
+}

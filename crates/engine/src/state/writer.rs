@@ -1,0 +1,203 @@
+//! One slice of a snapshot, on its way into a block.
+//!
+//! Owns: how much one slice may write, and when a block is full.
+//! Does not own: what is written, and where blocks go.
+//!
+//! Invariants:
+//! 1. For one key of one namespace, clears come before deletes and deletes before puts; so whoever applies a segment in the
+//!    order of its entries gets the state at the barrier. (`BlockWriter` keeps the order within a key group.)
+
+use serde::Serialize;
+use staunch_format::block::BlockWriter;
+use staunch_types::{KeyGroup, KeyGroupCount, KeyGroupRange, Result};
+
+use super::codec::{Codec, SharedCodec};
+use super::keyed::BlockSink;
+
+/// Bytes after which a block is closed. One slice may overshoot it.
+const BLOCK_BYTES: usize = 4 << 20;
+
+/// What one slice may still write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    /// At most this many entries and about this many bytes; one entry may overshoot the bytes.
+    #[must_use]
+    pub fn new(entries: usize, bytes: usize) -> Budget {
+        Budget { entries, bytes }
+    }
+
+    /// A budget that does not end.
+    #[must_use]
+    pub fn unlimited() -> Budget {
+        Budget::new(usize::MAX, usize::MAX)
+    }
+
+    /// Whether another entry may be written.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.entries > 0 && self.bytes > 0
+    }
+
+    /// Takes entries, or work that costs as much.
+    #[inline]
+    pub(super) fn take_entries(&mut self, entries: usize) {
+        self.entries = self.entries.saturating_sub(entries);
+    }
+
+    #[inline]
+    fn take_bytes(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// How far a piece of work is that goes on over several slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Progress {
+    /// The budget is used up; call again.
+    More,
+    /// Nothing is left to do.
+    Done,
+}
+
+/// Writes one slice of a state's snapshot into a block.
+pub struct SnapshotWriter<'a> {
+    block: &'a mut BlockWriter,
+    groups: KeyGroupCount,
+    budget: &'a mut Budget,
+}
+
+impl<'a> SnapshotWriter<'a> {
+    /// A writer into a block of a job with so many key groups.
+    #[must_use]
+    pub fn new(block: &'a mut BlockWriter, groups: KeyGroupCount, budget: &'a mut Budget) -> SnapshotWriter<'a> {
+        SnapshotWriter { block, groups, budget }
+    }
+
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.budget.has_room()
+    }
+
+    #[inline]
+    pub(super) fn take_entries(&mut self, entries: usize) {
+        self.budget.take_entries(entries);
+    }
+
+    /// # Errors
+    /// When the key or the value cannot be serialised.
+    #[inline]
+    pub(super) fn put<K: Serialize, V: Serialize>(
+        &mut self,
+        hash: u64,
+        namespace: i64,
+        (key, value): &(K, V),
+        codec: &mut Codec,
+    ) -> Result<()> {
+        let before = self.block.bytes();
+        let (keys, values) = codec.both();
+        self.block.put(self.groups.group_of(hash), namespace, |out| keys.encode(key, out), |out| values.encode(value, out))?;
+        self.account(before);
+        Ok(())
+    }
+
+    /// A put of a key and a value that were encoded before.
+    pub(super) fn put_bytes(&mut self, hash: u64, namespace: i64, key: &[u8], value: &[u8]) {
+        let before = self.block.bytes();
+        let group = self.groups.group_of(hash);
+        let Ok(()) = self.block.put(group, namespace, append(key), append(value));
+        self.account(before);
+    }
+
+    /// A delete of a key that was encoded before.
+    pub(super) fn delete_bytes(&mut self, hash: u64, namespace: i64, key: &[u8]) {
+        let before = self.block.bytes();
+        let Ok(()) = self.block.delete(self.groups.group_of(hash), namespace, append(key));
+        self.account(before);
+    }
+
+    /// Clears a namespace in the groups of a task.
+    pub(super) fn clear(&mut self, namespace: i64, range: KeyGroupRange) {
+        let before = self.block.bytes();
+        for group in range.start..range.end {
+            self.block.clear(KeyGroup(group as u16), namespace);
+        }
+        self.account(before);
+    }
+
+    #[inline]
+    fn account(&mut self, bytes_before: usize) {
+        self.budget.take_entries(1);
+        self.budget.take_bytes(self.block.bytes() - bytes_before);
+    }
+}
+
+/// The blocks of one state.
+pub(super) struct Outlet {
+    name: String,
+    block: BlockWriter,
+    codec: SharedCodec,
+    has_written: bool,
+}
+
+impl Outlet {
+    /// An outlet for the state of a name whose tables share a codec.
+    pub(super) fn new(name: &str, range: KeyGroupRange, codec: SharedCodec) -> Outlet {
+        Outlet { name: name.into(), block: BlockWriter::new(name, range), codec, has_written: false }
+    }
+
+    /// The name of the state.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Begins a snapshot; what is left of one that was given up is dropped.
+    pub(super) fn begin(&mut self) {
+        if self.block.entries() > 0 {
+            drop(self.close());
+        }
+        self.has_written = false;
+    }
+
+    /// Writes a slice into the open block.
+    pub(super) fn writer<'a>(&'a mut self, groups: KeyGroupCount, budget: &'a mut Budget) -> SnapshotWriter<'a> {
+        SnapshotWriter::new(&mut self.block, groups, budget)
+    }
+
+    /// Hands over the block if it is full or the last one.
+    pub(super) fn hand_over(&mut self, progress: Progress, sink: &mut dyn BlockSink) {
+        let is_due = match progress {
+            Progress::More => self.block.bytes() >= BLOCK_BYTES,
+            Progress::Done => self.block.entries() > 0,
+        };
+        if is_due {
+            let block = self.close();
+            sink.block(&self.name, block);
+            self.has_written = true;
+        }
+    }
+
+    /// Whether the snapshot has handed over a block.
+    pub(super) fn has_written(&self) -> bool {
+        self.has_written
+    }
+
+    fn close(&mut self) -> Vec<u8> {
+        let (keys, values) = self.codec.lock().schemas();
+        self.block.finish(&keys, &values)
+    }
+}
+
+#[inline]
+fn append(bytes: &[u8]) -> impl FnOnce(&mut Vec<u8>) -> std::result::Result<(), std::convert::Infallible> {
+    move |out| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    }
+}
