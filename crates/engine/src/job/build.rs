@@ -13,6 +13,7 @@ use crate::cluster::{CoordinatorMail, TaskMail};
 use crate::exchange::{Receiver, Sender, channel};
 use crate::operator::{Chain, Link, LinkOutput, OperatorRestore, TaskContext};
 use crate::runtime::{Mailbox, Task, WakeFlag};
+use crate::state::keyed::Scope;
 
 /// What a segment's factory makes.
 pub enum Assembled {
@@ -66,6 +67,12 @@ impl TaskBuild<'_> {
     #[must_use]
     pub fn range(&self) -> KeyGroupRange {
         self.groups.range_of(self.task.index, self.parallelism)
+    }
+
+    /// What states must know of the task.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        Scope { groups: self.groups, range: self.range() }
     }
 
     /// The context that the task starts with.

@@ -194,7 +194,8 @@ impl Plan {
             let name = segment.operators.last().map_or("?", |o| o.name.as_str());
             let missing = segment.outputs.iter().any(|output| match output {
                 Output::Edge(edge) => self.ends(*edge).is_none(),
-                Output::Link(_) | Output::Sink(_) => false,
+                Output::Link(link) => self.children(*link).is_empty(),
+                Output::Sink(_) => false,
             });
             if missing || segment.outputs.is_empty() {
                 let what = format!("the stream after \"{name}\" goes nowhere");

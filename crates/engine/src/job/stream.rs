@@ -197,6 +197,8 @@ pub struct Stream<S: Start, X: Transform<S::Item> = Identity> {
     pub(crate) start: S,
     pub(crate) transform: X,
     pub(crate) operators: Vec<OperatorPlan>,
+    /// Links that steps of this stream feed besides.
+    pub(crate) side_outputs: Vec<Output>,
     pub(crate) parallelism: Option<u32>,
     /// The named operator that the stream comes from, for names that are made up.
     pub(crate) label: String,
@@ -218,6 +220,7 @@ impl<S: Source + Sync> Stream<SourceStart<S>, Identity> {
             start: SourceStart { name, source, rejected },
             transform: Identity,
             operators: vec![operator],
+            side_outputs: rejected.map(Output::Link).into_iter().collect(),
             parallelism: None,
         }
     }
@@ -230,6 +233,7 @@ impl<T: Send + 'static> Linked<T> {
             start: LinkStart { link, item: PhantomData },
             transform: Identity,
             operators: Vec::new(),
+            side_outputs: Vec::new(),
             parallelism: None,
             label: label.to_owned(),
         }
@@ -248,6 +252,7 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
             start: self.start,
             transform: Then(self.transform, step),
             operators: self.operators,
+            side_outputs: self.side_outputs,
             parallelism: self.parallelism,
             label: self.label,
         }
@@ -260,8 +265,9 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
         last: Option<OperatorPlan>,
         end: impl Fn(&mut TaskBuild<'_>) -> Result<C> + 'static,
     ) {
-        let Stream { plan, start, transform, mut operators, parallelism, .. } = self;
+        let Stream { plan, start, transform, mut operators, side_outputs, parallelism, .. } = self;
         operators.extend(last);
+        let outputs = outputs.into_iter().chain(side_outputs).collect();
         let head = start.head();
         let factory = move |build: &mut TaskBuild<'_>| {
             let end = end(build)?;
@@ -354,6 +360,7 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
             start: ExchangeStart { edges: vec![edge], item: PhantomData },
             transform: Identity,
             operators: Vec::new(),
+            side_outputs: Vec::new(),
             parallelism: None,
             label,
         };
@@ -439,7 +446,7 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
 
 fn exchanged<T: Send + 'static>(plan: Writing, edges: Vec<Edge>, label: String) -> Exchanged<T> {
     let start = ExchangeStart { edges, item: PhantomData };
-    Stream { plan, start, transform: Identity, operators: Vec::new(), parallelism: None, label }
+    Stream { plan, start, transform: Identity, operators: Vec::new(), side_outputs: Vec::new(), parallelism: None, label }
 }
 
 /// A stream that can be taken several times.

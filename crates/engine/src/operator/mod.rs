@@ -17,6 +17,10 @@ mod guard;
 mod stateless;
 mod event_time;
 mod link;
+mod unsealed;
+mod keeper;
+mod stateful_map;
+pub mod window;
 
 pub use chain::{Activity, Chain, Control};
 pub use context::{OperatorCounts, OperatorPart, OperatorRestore, SnapshotPart, TaskContext};
@@ -24,3 +28,5 @@ pub use guard::{Named, running_operator};
 pub use stateless::{Filter, FilterNode, FlatMap, FlatMapNode, Identity, Inspect, InspectNode, Map, MapNode, Then, Transform};
 pub use event_time::{EventTime, EventTimeNode, GuardAhead, Watermarks};
 pub use link::{Link, LinkOutput, SplitOutput};
+pub use unsealed::Unsealed;
+pub use stateful_map::{StatefulMap, StatefulMapNode};

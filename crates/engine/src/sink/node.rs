@@ -3,7 +3,7 @@
 use staunch_api::{Committable, Prepared, SinkWriter};
 use staunch_types::{Epoch, Error, Name, Result, Timestamp};
 
-use crate::operator::{Activity, Chain, Control, OperatorCounts, TaskContext};
+use crate::operator::{Activity, Chain, Control, OperatorCounts, TaskContext, Unsealed};
 
 /// What a sink's inline value is called: what its writer carries over.
 pub(crate) const CARRIED: &str = "carried";
@@ -20,7 +20,7 @@ pub struct SinkNode<W> {
     /// Prepared, in no durable manifest yet; with the epoch of the barrier.
     unsealed: Vec<(Epoch, Committable)>,
     counts: OperatorCounts,
-    unsealed_counts: Vec<(Epoch, OperatorCounts)>,
+    unsealed_counts: Unsealed,
 }
 
 impl<W> SinkNode<W> {
@@ -33,7 +33,7 @@ impl<W> SinkNode<W> {
             asked: Vec::new(),
             unsealed: Vec::new(),
             counts: OperatorCounts::default(),
-            unsealed_counts: Vec::new(),
+            unsealed_counts: Unsealed::default(),
         }
     }
 
@@ -46,7 +46,7 @@ impl<W> SinkNode<W> {
         if let Some(part) = context.part(&self.name) {
             part.inline.insert(CARRIED.into(), prepared.carried);
             part.committables = self.unsealed.iter().map(|(_, c)| c.clone()).collect();
-            self.unsealed_counts.iter().for_each(|(_, c)| part.counts.add(*c));
+            self.unsealed_counts.add_to(&mut part.counts);
         }
         context.part_finished(prepared.epoch);
     }
@@ -69,14 +69,14 @@ impl<T, W: SinkWriter<Record = T>> Chain<T> for SinkNode<W> {
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
         match control {
             Control::Barrier(epoch) => {
-                self.unsealed_counts.push((*epoch, std::mem::take(&mut self.counts)));
+                self.unsealed_counts.cut(*epoch, &mut self.counts);
                 self.asked.push(*epoch);
                 context.expect_more();
                 self.writer.prepare(*epoch).map_err(|e| e.at(format!("sink={}", self.name)))?;
             }
             Control::EpochDurable(epoch) => {
                 self.unsealed.retain(|(e, _)| e > epoch);
-                self.unsealed_counts.retain(|(e, _)| e > epoch);
+                self.unsealed_counts.durable(*epoch);
             }
             Control::End => self.writer.end(),
             Control::SplitOpened { .. }
@@ -109,14 +109,14 @@ impl<T, W: SinkWriter<Record = T>> Chain<T> for SinkNode<W> {
 pub struct Discard {
     name: Name,
     counts: OperatorCounts,
-    unsealed: Vec<(Epoch, OperatorCounts)>,
+    unsealed: Unsealed,
 }
 
 impl Discard {
     /// Counts what comes, and drops it.
     #[must_use]
     pub fn new(name: Name) -> Self {
-        Discard { name, counts: OperatorCounts::default(), unsealed: Vec::new() }
+        Discard { name, counts: OperatorCounts::default(), unsealed: Unsealed::default() }
     }
 }
 
@@ -134,12 +134,12 @@ impl<T> Chain<T> for Discard {
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
         match control {
             Control::Barrier(epoch) => {
-                self.unsealed.push((*epoch, std::mem::take(&mut self.counts)));
+                self.unsealed.cut(*epoch, &mut self.counts);
                 if let Some(part) = context.part(&self.name) {
-                    self.unsealed.iter().for_each(|(_, c)| part.counts.add(*c));
+                    self.unsealed.add_to(&mut part.counts);
                 }
             }
-            Control::EpochDurable(epoch) => self.unsealed.retain(|(e, _)| e > epoch),
+            Control::EpochDurable(epoch) => self.unsealed.durable(*epoch),
             Control::SplitOpened { .. }
             | Control::SplitBegan(_)
             | Control::SplitEnded(_)

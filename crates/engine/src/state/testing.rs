@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 use staunch_format::block::{BlockReader, BlockWriter, Change};
@@ -107,6 +108,25 @@ pub(crate) enum Step<O> {
     Tidy,
 }
 
+/// Steps in which changes prevail.
+pub(crate) fn steps<O: Clone + std::fmt::Debug + 'static>(
+    operation: impl Strategy<Value = O> + 'static,
+    count: usize,
+) -> impl Strategy<Value = Vec<Step<O>>> {
+    let entries = prop_oneof![Just(1usize), 2..9usize, Just(10_000)];
+    let bytes = prop_oneof![1 => Just(1usize), 3 => Just(usize::MAX)];
+    let step = prop_oneof![
+        16 => operation.prop_map(Step::Change),
+        3 => Just(Step::Freeze),
+        8 => (entries, bytes).prop_map(|(entries, bytes)| Step::Drain { entries, bytes }),
+        1 => Just(Step::Abandon),
+        2 => (0..3usize).prop_map(|nth| Step::Confirm { nth }),
+        1 => Just(Step::Restore),
+        1 => Just(Step::Tidy),
+    ];
+    prop::collection::vec(step, 1..count)
+}
+
 /// States beside a model: whatever is done to both, every complete snapshot restores to the model at its barrier.
 pub(crate) trait Subject {
     type Key;
@@ -130,6 +150,21 @@ struct Snapshot<M> {
     /// For each stored state the segments it is restored from.
     segments: BTreeMap<String, Vec<Segment>>,
 }
+
+/// A test of a subject with any steps.
+macro_rules! check_subject {
+    ($subject:ty, $operation:expr, $cases:expr, $name:ident) => {
+        proptest::proptest! {
+            #![proptest_config(proptest::prelude::ProptestConfig { cases: $cases, ..Default::default() })]
+
+            #[test]
+            fn $name(steps in $crate::state::testing::steps($operation, 150)) {
+                $crate::state::testing::World::<$subject>::new().run(steps);
+            }
+        }
+    };
+}
+pub(crate) use check_subject;
 
 /// Runs steps on a subject.
 pub(crate) struct World<S: Subject> {

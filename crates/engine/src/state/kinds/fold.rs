@@ -73,7 +73,12 @@ impl<K: Key, I, A: StateValue, O> Aggregating<K, I, A, O> {
 
     /// The result of what was added to a key.
     pub fn get(&self, hash: u64, key: &K) -> Option<O> {
-        self.accumulators.get(hash, key).map(self.functions.result)
+        self.accumulator(hash, key).map(self.functions.result)
+    }
+
+    /// The accumulator of a key.
+    pub fn accumulator(&self, hash: u64, key: &K) -> Option<&A> {
+        self.accumulators.get(hash, key)
     }
 
     /// Removes a key's accumulator; returns its result.

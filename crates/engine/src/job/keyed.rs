@@ -1,0 +1,122 @@
+//! Keyed streams: rolling values and windows.
+
+use std::time::Duration;
+
+use super::stream::{ExchangeStart, KeyedStream, Linked, Stream};
+use super::{OperatorKind, OperatorPlan, Output};
+use crate::exchange::{Hashed, KeySelector};
+use crate::operator::window::{Aggregate, Fold, Hopping, PaneWindow, Panes, Tumbling};
+use crate::operator::{Identity, Link, StatefulMap, Then};
+use crate::state::codec::StateValue;
+
+/// A stream behind one stateful step of a keyed stream.
+type Behind<T, X> = Stream<ExchangeStart<Hashed<T>>, Then<Identity, X>>;
+
+impl<T: Send + 'static, K: KeySelector<T>> KeyedStream<T, K> {
+    fn operator(&self, name: &str, description: &str) -> OperatorPlan {
+        OperatorPlan { name: self.stream.plan.name(name), kind: OperatorKind::Keyed, description: description.to_owned() }
+    }
+
+    /// Keeps a value per key: each record changes it, and gives an output.
+    pub fn stateful_map<V, Out, I, F>(self, name: &str, init: I, function: F) -> Behind<T, StatefulMap<K, V, I, F, Out>>
+    where
+        V: StateValue,
+        Out: Send + 'static,
+        I: Fn() -> V + Clone + Send + 'static,
+        F: Fn(&mut V, &T) -> Out + Clone + Send + 'static,
+    {
+        let operator = self.operator(name, "stateful map");
+        let step = StatefulMap::new(operator.name.clone(), self.selector, init, function);
+        self.stream.then(operator, step)
+    }
+
+    /// Puts the records of a key into windows of event time.
+    pub fn window<W: Windowed>(self, window: W) -> WindowedStream<T, K, W> {
+        WindowedStream { keyed: self, window, lateness: Duration::ZERO }
+    }
+}
+
+/// A kind of window that a stream can be put into.
+pub trait Windowed: Copy + 'static {
+    /// One line for people.
+    fn describe(&self) -> String;
+}
+
+impl Windowed for Tumbling {
+    fn describe(&self) -> String {
+        format!("tumbling window {:?}", Panes::from(*self))
+    }
+}
+
+impl Windowed for Hopping {
+    fn describe(&self) -> String {
+        format!("hopping window {:?}", Panes::from(*self))
+    }
+}
+
+/// A keyed stream in windows.
+#[must_use = "a stream that ends nowhere is refused when the job starts"]
+pub struct WindowedStream<T: Send + 'static, K: KeySelector<T>, W> {
+    keyed: KeyedStream<T, K>,
+    window: W,
+    lateness: Duration,
+}
+
+impl<T: Send + 'static, K: KeySelector<T>, W: Windowed> WindowedStream<T, K, W> {
+    /// After a window has fired, records may come for so long that still change it; each such record gives a new result.
+    pub fn allowed_lateness(mut self, lateness: Duration) -> Self {
+        self.lateness = lateness;
+        self
+    }
+}
+
+impl<T: Send + 'static, K: KeySelector<T>, W: Windowed + Into<Panes>> WindowedStream<T, K, W> {
+    fn panes<A: Aggregate<T>>(self, name: &str, aggregate: A, late: Option<Link>) -> Behind<T, PaneWindow<K, A>> {
+        let operator = self.keyed.operator(name, &self.window.describe());
+        let step = PaneWindow {
+            name: operator.name.clone(),
+            selector: self.keyed.selector,
+            panes: self.window.into(),
+            aggregate,
+            lateness: self.lateness,
+            late,
+        };
+        self.keyed.stream.then(operator, step)
+    }
+
+    /// Aggregates each window. Records that come too late are counted.
+    pub fn aggregate<A: Aggregate<T>>(self, name: &str, aggregate: A) -> Behind<T, PaneWindow<K, A>> {
+        self.panes(name, aggregate, None)
+    }
+
+    /// Aggregates each window. Records that come too late go to the second stream.
+    pub fn aggregate_with_late<A: Aggregate<T>>(self, name: &str, aggregate: A) -> (Behind<T, PaneWindow<K, A>>, Linked<T>) {
+        let plan = self.keyed.stream.plan.clone();
+        let link = plan.link();
+        let mut stream = self.panes(name, aggregate, Some(link));
+        stream.side_outputs.push(Output::Link(link));
+        (stream, Stream::behind(&plan, link, &format!("{name}#late")))
+    }
+}
+
+impl<T: Send + 'static, K: KeySelector<T>> WindowedStream<T, K, Tumbling> {
+    /// Folds the records of each window.
+    pub fn fold<A, I, F>(self, name: &str, init: I, add: F) -> Behind<T, PaneWindow<K, Fold<A, I, F>>>
+    where
+        A: StateValue + Clone,
+        I: Fn() -> A + Clone + Send + 'static,
+        F: Fn(&mut A, &T) + Clone + Send + 'static,
+    {
+        self.panes(name, Fold::new(init, add), None)
+    }
+
+    /// Folds the records of each window. Records that come too late go to the second stream.
+    pub fn fold_with_late<A, I, F>(self, name: &str, init: I, add: F) -> (Behind<T, PaneWindow<K, Fold<A, I, F>>>, Linked<T>)
+    where
+        A: StateValue + Clone,
+        I: Fn() -> A + Clone + Send + 'static,
+        F: Fn(&mut A, &T) + Clone + Send + 'static,
+    {
+        self.aggregate_with_late(name, Fold::new(init, add))
+    }
+}

@@ -1,0 +1,1 @@
+//! Sessions: windows that grow and merge with each record.
