@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::stream::{ExchangeStart, KeyedStream, Linked, Stream};
 use super::{OperatorKind, OperatorPlan, Output};
 use crate::exchange::{Hashed, KeySelector};
-use crate::operator::window::{Aggregate, Fold, Hopping, PaneWindow, Panes, Tumbling};
-use crate::operator::{Identity, Link, StatefulMap, Then};
+use crate::operator::window::{Aggregate, Fold, Hopping, PaneWindow, Panes, Session, SessionWindow, Tumbling};
+use crate::operator::{Identity, Link, Process, ProcessStep, StatefulMap, Then, Transform};
 use crate::state::codec::StateValue;
 
 /// A stream behind one stateful step of a keyed stream.
@@ -30,6 +30,51 @@ impl<T: Send + 'static, K: KeySelector<T>> KeyedStream<T, K> {
         self.stream.then(operator, step)
     }
 
+    /// Runs a process function: user code with keyed state and timers.
+    pub fn process<P: Process<K::Key, T, Side = ()>>(self, name: &str, function: P) -> Behind<T, ProcessStep<K, P>> {
+        let operator = self.operator(name, "process");
+        let step = ProcessStep { name: operator.name.clone(), selector: self.selector, function, side: None };
+        self.stream.then(operator, step)
+    }
+
+    /// Runs a process function; what it gives out at the side is the second stream.
+    pub fn process_with_side<P: Process<K::Key, T>>(self, name: &str, function: P) -> (Behind<T, ProcessStep<K, P>>, Linked<P::Side>) {
+        let (plan, operator) = (self.stream.plan.clone(), self.operator(name, "process"));
+        let link = plan.link();
+        let step = ProcessStep { name: operator.name.clone(), selector: self.selector, function, side: Some(link) };
+        let mut stream = self.stream.then(operator, step);
+        stream.side_outputs.push(Output::Link(link));
+        (stream, Stream::behind(&plan, link, &format!("{name}#side")))
+    }
+
+    /// Keeps one record per key, put together from all of its records so far by `reduce`, and gives it out each time.
+    pub fn reduce<F>(self, name: &str, reduce: F) -> Behind<T, impl Transform<Hashed<T>, Out = T>>
+    where
+        T: StateValue + Clone,
+        F: Fn(&mut T, &T) + Clone + Send + 'static,
+    {
+        self.stateful_map(name, || None::<T>, move |kept: &mut Option<T>, record: &T| {
+            match kept {
+                Some(kept) => reduce(kept, record),
+                None => *kept = Some(record.clone()),
+            }
+            kept.clone().unwrap_or_else(|| record.clone())
+        })
+    }
+
+    /// Folds the records of each key, and gives the value out after each record.
+    pub fn rolling_fold<A, I, F>(self, name: &str, init: I, add: F) -> Behind<T, impl Transform<Hashed<T>, Out = A>>
+    where
+        A: StateValue + Clone,
+        I: Fn() -> A + Clone + Send + 'static,
+        F: Fn(&mut A, &T) + Clone + Send + 'static,
+    {
+        self.stateful_map(name, init, move |value: &mut A, record: &T| {
+            add(value, record);
+            value.clone()
+        })
+    }
+
     /// Puts the records of a key into windows of event time.
     pub fn window<W: Windowed>(self, window: W) -> WindowedStream<T, K, W> {
         WindowedStream { keyed: self, window, lateness: Duration::ZERO }
@@ -51,6 +96,12 @@ impl Windowed for Tumbling {
 impl Windowed for Hopping {
     fn describe(&self) -> String {
         format!("hopping window {:?}", Panes::from(*self))
+    }
+}
+
+impl Windowed for Session {
+    fn describe(&self) -> String {
+        format!("session window {self:?}")
     }
 }
 
@@ -94,6 +145,35 @@ impl<T: Send + 'static, K: KeySelector<T>, W: Windowed + Into<Panes>> WindowedSt
         let plan = self.keyed.stream.plan.clone();
         let link = plan.link();
         let mut stream = self.panes(name, aggregate, Some(link));
+        stream.side_outputs.push(Output::Link(link));
+        (stream, Stream::behind(&plan, link, &format!("{name}#late")))
+    }
+}
+
+impl<T: Send + 'static, K: KeySelector<T>> WindowedStream<T, K, Session> {
+    fn sessions<A: Aggregate<T>>(self, name: &str, aggregate: A, late: Option<Link>) -> Behind<T, SessionWindow<K, A>> {
+        let operator = self.keyed.operator(name, &self.window.describe());
+        let step = SessionWindow {
+            name: operator.name.clone(),
+            selector: self.keyed.selector,
+            session: self.window,
+            aggregate,
+            lateness: self.lateness,
+            late,
+        };
+        self.keyed.stream.then(operator, step)
+    }
+
+    /// Aggregates each session. Records that come too late are counted.
+    pub fn aggregate_sessions<A: Aggregate<T>>(self, name: &str, aggregate: A) -> Behind<T, SessionWindow<K, A>> {
+        self.sessions(name, aggregate, None)
+    }
+
+    /// Aggregates each session. Records that come too late go to the second stream.
+    pub fn aggregate_sessions_with_late<A: Aggregate<T>>(self, name: &str, aggregate: A) -> (Behind<T, SessionWindow<K, A>>, Linked<T>) {
+        let plan = self.keyed.stream.plan.clone();
+        let link = plan.link();
+        let mut stream = self.sessions(name, aggregate, Some(link));
         stream.side_outputs.push(Output::Link(link));
         (stream, Stream::behind(&plan, link, &format!("{name}#late")))
     }

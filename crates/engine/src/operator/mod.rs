@@ -20,6 +20,7 @@ mod link;
 mod unsealed;
 mod keeper;
 mod stateful_map;
+mod process;
 pub mod window;
 
 pub use chain::{Activity, Chain, Control};
@@ -30,3 +31,4 @@ pub use event_time::{EventTime, EventTimeNode, GuardAhead, Watermarks};
 pub use link::{Link, LinkOutput, SplitOutput};
 pub use unsealed::Unsealed;
 pub use stateful_map::{StatefulMap, StatefulMapNode};
+pub use process::{Process, ProcessContext, ProcessNode, ProcessStep, Timer};

@@ -26,14 +26,35 @@ const SEGMENTS_LONG: usize = 64;
 const LONG_SHARE: usize = 64;
 /// Slots rewritten for each two entries that change in an epoch: one.
 const CHANGES_PER_REWRITE: usize = 2;
-/// Slots rewritten at least, so that a small state is whole in each of its segments.
-const REWRITE_SLOTS_MIN: usize = 256;
+/// Bytes rewritten at least, so that a small state is whole in each of its segments.
+const REWRITE_BYTES_MIN: usize = 16 << 10;
 
 /// The chain of a state. `None` as a place means the beginning.
 pub(super) struct Chain<P> {
     confirmed: Link<P>,
     /// What is confirmed once an epoch is; `None` for a snapshot that was given up. In order, the latest freezes.
     recent: VecDeque<(Epoch, Option<Link<P>>)>,
+}
+
+/// What a chain must know of a state to decide how much a snapshot rewrites.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Entries that changed in the epoch before.
+    pub(super) changed: usize,
+    /// Entries.
+    pub(super) live: usize,
+    /// Bytes of an entry, on average; 0 if not known.
+    pub(super) entry_bytes: usize,
+}
+
+impl Load {
+    /// Slots to be rewritten when the chain has so many segments.
+    fn slots_to_rewrite(self, segments: usize) -> usize {
+        let slots_min = REWRITE_BYTES_MIN / self.entry_bytes.max(1);
+        let for_changes = if self.changed == 0 { 0 } else { (self.changed / CHANGES_PER_REWRITE).max(slots_min) };
+        let for_length = if segments > SEGMENTS_LONG { self.live / LONG_SHARE + 1 } else { 0 };
+        for_changes + for_length
+    }
 }
 
 /// What an epoch leaves behind when it is durable.
@@ -58,17 +79,16 @@ impl<P: Copy> Chain<P> {
         self.confirmed.epoch
     }
 
-    /// Begins a snapshot of a state with `live` entries, of which `changed` changed in the epoch before, that writes the changes
-    /// since `confirmed` and rewrites a stretch. `walk` goes a number of slots on from a place, decides so what is
-    /// rewritten, and returns the place after them, or `None` for the end.
-    pub(super) fn freeze(&mut self, epoch: Epoch, changed: usize, live: usize, walk: impl FnOnce(Option<P>, usize) -> Option<P>) {
+    /// Begins a snapshot that writes the changes since `confirmed` and rewrites a stretch. `walk` goes a number of slots on from
+    /// a place, decides so what is rewritten, and returns the place after them, or `None` for the end.
+    pub(super) fn freeze(&mut self, epoch: Epoch, load: Load, walk: impl FnOnce(Option<P>, usize) -> Option<P>) {
         let mut link = self.confirmed.clone();
         link.epoch = epoch;
         link.is_written = false;
         link.segments.push(epoch);
-        let slots = self.slots_to_rewrite(changed, live);
+        let slots = load.slots_to_rewrite(link.segments.len());
         // Without entries there is nothing left to rewrite, and without segments every entry is written as a change.
-        let is_trivial = live == 0 || self.confirmed.segments.is_empty();
+        let is_trivial = load.live == 0 || self.confirmed.segments.is_empty();
         if link.place.is_none() {
             link.cycle_start = epoch;
         }
@@ -85,12 +105,6 @@ impl<P: Copy> Chain<P> {
         if self.recent.len() > UNCONFIRMED_MAX {
             self.recent.pop_front();
         }
-    }
-
-    fn slots_to_rewrite(&self, changed: usize, live: usize) -> usize {
-        let for_changes = if changed == 0 { 0 } else { (changed / CHANGES_PER_REWRITE).max(REWRITE_SLOTS_MIN) };
-        let for_length = if self.confirmed.segments.len() > SEGMENTS_LONG { live / LONG_SHARE + 1 } else { 0 };
-        for_changes + for_length
     }
 
     /// The snapshot of the latest freeze is written; `wrote_nothing` if it has no segment.
@@ -136,5 +150,111 @@ impl<P: Copy> Chain<P> {
             self.confirmed.segments.push(epoch);
             self.confirmed.epoch = epoch;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A state of as many slots as its place can reach.
+    struct State {
+        chain: Chain<usize>,
+        slots: usize,
+        epoch: u64,
+    }
+
+    impl State {
+        fn new(slots: usize) -> State {
+            State { chain: Chain::new(), slots, epoch: 0 }
+        }
+
+        /// Takes a snapshot in which so many entries changed; returns the slots it rewrites.
+        fn snapshot(&mut self, changed: usize) -> std::ops::Range<usize> {
+            self.epoch += 1;
+            let mut rewritten = 0..0;
+            let load = Load { changed, live: self.slots, entry_bytes: REWRITE_BYTES_MIN };
+            self.chain.freeze(Epoch(self.epoch), load, |place, slots| {
+                rewritten = place.unwrap_or(0)..(place.unwrap_or(0) + slots).min(self.slots);
+                (rewritten.end < self.slots).then_some(rewritten.end)
+            });
+            self.chain.written(false);
+            rewritten
+        }
+
+        fn confirm(&mut self) {
+            self.chain.confirm(Epoch(self.epoch));
+        }
+
+        fn segments(&self) -> Vec<u64> {
+            self.chain.segments().iter().map(|epoch| epoch.0).collect()
+        }
+    }
+
+    #[test]
+    fn segments_from_before_a_complete_cycle_are_dropped() {
+        let mut state = State::new(10);
+        for (rewritten, segments) in [
+            (0..0, vec![1]),
+            (0..4, vec![1, 2]),
+            (4..8, vec![1, 2, 3]),
+            (8..10, vec![2, 3, 4]),
+            (0..4, vec![2, 3, 4, 5]),
+            (4..8, vec![2, 3, 4, 5, 6]),
+            (8..10, vec![5, 6, 7]),
+        ] {
+            assert_eq!(state.snapshot(8), rewritten);
+            assert_eq!(state.segments(), segments);
+            state.confirm();
+        }
+    }
+
+    #[test]
+    fn a_snapshot_that_is_not_confirmed_does_not_count() {
+        let mut state = State::new(10);
+        state.snapshot(8);
+        state.confirm();
+        assert_eq!(state.snapshot(8), 0..4);
+        assert_eq!(state.snapshot(8), 0..4);
+        assert_eq!(state.segments(), [1, 3]);
+        state.chain.confirm(Epoch(2));
+        assert_eq!(state.chain.confirmed(), Epoch(2));
+        assert_eq!(state.snapshot(8), 4..8);
+        assert_eq!(state.segments(), [1, 2, 4]);
+        state.chain.abandon();
+        assert_eq!(state.segments(), [1, 2]);
+        state.chain.confirm(Epoch(4));
+        assert_eq!(state.chain.confirmed(), Epoch(2));
+    }
+
+    #[test]
+    fn an_epoch_that_comes_too_late_is_never_taken_as_confirmed() {
+        let mut state = State::new(10);
+        for _ in 0..=UNCONFIRMED_MAX {
+            state.snapshot(8);
+            state.chain.abandon();
+        }
+        state.chain.confirm(Epoch(1));
+        assert_eq!(state.chain.confirmed(), Epoch(0));
+    }
+
+    #[test]
+    fn the_chain_of_a_state_that_hardly_changes_stays_short() {
+        let mut state = State::new(100_000);
+        for _ in 0..2_000 {
+            state.snapshot(1);
+            state.confirm();
+            assert!(state.segments().len() <= 3 * SEGMENTS_LONG, "{}", state.segments().len());
+        }
+    }
+
+    #[test]
+    fn an_empty_snapshot_has_no_segment() {
+        let mut state = State::new(10);
+        state.snapshot(8);
+        state.confirm();
+        state.chain.freeze(Epoch(2), Load { changed: 0, live: 10, entry_bytes: 0 }, |place, _| place);
+        state.chain.written(true);
+        assert_eq!(state.segments(), [1]);
     }
 }

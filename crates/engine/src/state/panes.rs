@@ -16,7 +16,7 @@ use staunch_format::block::{BlockReader, Change};
 use staunch_format::value::Decoder;
 use staunch_types::{Epoch, KeyGroup, Result};
 
-use super::chain::Chain;
+use super::chain::{Chain, Load};
 use super::codec::{Key, SharedCodec, StateValue};
 use super::keyed::{BlockSink, KeyedStates, Scope, StoredState};
 use super::table::{SlotId, SlotRange, StateTable, UNCONFIRMED_MAX};
@@ -275,10 +275,10 @@ impl<K: Key, V: StateValue> StoredState for Panes<K, V> {
         self.abandon();
         let confirmed = self.chain.confirmed();
         let changed = self.panes.iter().map(|pane| pane.table.changed()).sum();
-        let live = self.len();
+        let load = Load { changed, live: self.len(), entry_bytes: self.outlet.entry_bytes() };
         let mut chain = std::mem::replace(&mut self.chain, Chain::new());
         let mut rewrite = BTreeMap::new();
-        chain.freeze(epoch, changed, live, |place, slots| self.walk(place, slots, &mut rewrite));
+        chain.freeze(epoch, load, |place, slots| self.walk(place, slots, &mut rewrite));
         self.chain = chain;
         for (at, pane) in self.panes.iter_mut().enumerate() {
             pane.table.freeze(epoch, confirmed, rewrite.get(&at).copied().unwrap_or_default());

@@ -7,7 +7,7 @@ use staunch_format::block::{BlockReader, Change};
 use staunch_format::value::Decoder;
 use staunch_types::{Epoch, Error, ErrorKind, Result};
 
-use super::chain::Chain;
+use super::chain::{Chain, Load};
 use super::codec::{Key, SharedCodec, StateValue};
 use super::keyed::{BlockSink, Scope, StoredState};
 use super::table::{SlotId, SlotRange, StateTable};
@@ -77,7 +77,8 @@ impl<K: Key, V: StateValue> StoredState for Stored<K, V> {
         self.abandon();
         let confirmed = self.chain.confirmed();
         let mut rewrite = SlotRange::default();
-        self.chain.freeze(epoch, self.table.changed(), self.table.len(), |place, slots| {
+        let load = Load { changed: self.table.changed(), live: self.table.len(), entry_bytes: self.outlet.entry_bytes() };
+        self.chain.freeze(epoch, load, |place, slots| {
             let stretch = self.table.stretch_from(place, slots);
             rewrite = stretch.range;
             stretch.next

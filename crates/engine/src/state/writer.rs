@@ -143,13 +143,16 @@ pub(super) struct Outlet {
     name: String,
     block: BlockWriter,
     codec: SharedCodec,
-    has_written: bool,
+    /// Entries and bytes handed over since the snapshot began.
+    entries: u64,
+    bytes: usize,
+    entry_bytes: usize,
 }
 
 impl Outlet {
     /// An outlet for the state of a name whose tables share a codec.
     pub(super) fn new(name: &str, range: KeyGroupRange, codec: SharedCodec) -> Outlet {
-        Outlet { name: name.into(), block: BlockWriter::new(name, range), codec, has_written: false }
+        Outlet { name: name.into(), block: BlockWriter::new(name, range), codec, entries: 0, bytes: 0, entry_bytes: 0 }
     }
 
     /// The name of the state.
@@ -162,7 +165,8 @@ impl Outlet {
         if self.block.entries() > 0 {
             drop(self.close());
         }
-        self.has_written = false;
+        self.entries = 0;
+        self.bytes = 0;
     }
 
     /// Writes a slice into the open block.
@@ -177,15 +181,22 @@ impl Outlet {
             Progress::Done => self.block.entries() > 0,
         };
         if is_due {
+            self.entries += self.block.entries();
             let block = self.close();
+            self.bytes += block.len();
+            self.entry_bytes = self.bytes / self.entries as usize;
             sink.block(&self.name, block);
-            self.has_written = true;
         }
     }
 
     /// Whether the snapshot has handed over a block.
     pub(super) fn has_written(&self) -> bool {
-        self.has_written
+        self.entries > 0
+    }
+
+    /// Bytes of an entry of the latest snapshot, on average; 0 if there was none.
+    pub(super) fn entry_bytes(&self) -> usize {
+        self.entry_bytes
     }
 
     fn close(&mut self) -> Vec<u8> {

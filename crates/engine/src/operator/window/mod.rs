@@ -14,11 +14,13 @@
 mod assign;
 mod aggregate;
 mod pane_node;
+mod session_node;
 
 
 pub use assign::{Hopping, Panes, Session, Tumbling, Window};
 pub use aggregate::{Aggregate, Fold, FoldMerge};
 pub use pane_node::{PaneWindow, PaneWindowNode};
+pub use session_node::{SessionWindow, SessionWindowNode};
 
 
 use serde::{Deserialize, Serialize};
