@@ -137,7 +137,8 @@ fn a_late_table_of_an_earlier_namespace_is_written_though_the_rewrite_is_past_it
     let mut steps = vec![Operation::Fill(5, 250), Operation::Fill(9, 250)];
     steps.extend((0..40).flat_map(|key| [Operation::Update(9, key, 1), Operation::Update(i64::from(key % 4), key, 1)]));
     for operation in steps {
-        for step in [Step::Change(operation), Step::Freeze, Step::Drain { entries: 1_000_000, bytes: usize::MAX }, Step::Confirm { nth: 0 }] {
+        for step in [Step::Change(operation), Step::Freeze, Step::Drain { entries: 1_000_000, bytes: usize::MAX }, Step::Confirm { nth: 0 }]
+        {
             world.step(step);
         }
     }
