@@ -205,7 +205,7 @@ fn lines(file_system: &dyn FileSystem, stored: &StoredFile) -> io::Result<Found>
                 let (read, outcome) = chunk.read(&mut *reader, CHUNK_BYTES);
                 outcome?;
                 ended = read < CHUNK_BYTES;
-                used = Some(window.append(chunk));
+                used = window.append(chunk);
             }
         }
     }

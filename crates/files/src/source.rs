@@ -46,9 +46,12 @@ const CHUNK_BYTES_DEFAULT: usize = 1 << 20;
 /// Files are read in the order of their names. Those whose names start with a dot are not read; neither are the directories inside
 /// a directory (a pattern with `**` reaches them). Files may be plain, gzip or zstd, whatever their names say. They must not
 /// change once found: to add records, add files, and move each into place when it is complete. A file is known by its path: one that
-/// was read is not read again in the life of the job.
+/// was read is not read again in the life of the job. Another length, or other bytes in the first 4 KiB, are noticed when a split is
+/// opened and at the end of the file; other changes are not.
 ///
 /// Lines end in LF or CRLF; empty lines and a byte order mark at the front are passed over.
+///
+/// A damaged gzip file is noticed at the checksum at its end, a damaged zstd file if it has checksums: records before that may be wrong.
 ///
 /// Positions are byte offsets of records; in a compressed file, of its plain bytes. A restore at a position in a compressed file
 /// decompresses it from the front up to there.
@@ -126,6 +129,7 @@ impl CsvSettings {
 impl FileSource {
     /// Records from CSV. The columns are found by the names in the header, in any order: fields of `T` by their `serde` names; columns
     /// that `T` does not know are not looked at. An empty cell is `None` for an `Option`; a quoted empty cell is an empty text.
+    /// Cells have no types of their own: what `serde` asks for without naming a type (flattened parts, untagged enums) is text.
     pub fn csv<T>(path: impl AsRef<Path>) -> FileSource<T> {
         FileSource::with(path.as_ref(), Format::Csv(CsvSettings { delimiter: b',', headers: true, quotes: true, multiline: None }))
     }

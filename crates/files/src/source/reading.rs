@@ -140,7 +140,7 @@ impl Reading {
                     Next::Ended(ending) => records.ending = Some(ending),
                     Next::Chunk(chunk) => {
                         records.taker.look(chunk.bytes());
-                        turn.used.push(records.window.append(chunk));
+                        turn.used.extend(records.window.append(chunk));
                     }
                 },
             }

@@ -64,8 +64,8 @@ impl Window {
         debug_assert!(self.start <= self.end);
     }
 
-    /// Puts a chunk behind what is there; gives back a buffer to use again.
-    pub(crate) fn append(&mut self, chunk: Chunk) -> Vec<u8> {
+    /// Puts a chunk behind what is there; gives back a buffer to use again, if there is one.
+    pub(crate) fn append(&mut self, chunk: Chunk) -> Option<Vec<u8>> {
         let rest = self.data().len();
         let Chunk { buffer: mut used, end } = chunk;
         if rest <= FRONT_BYTES {
@@ -79,7 +79,7 @@ impl Window {
             self.buffer.extend_from_slice(used.get(FRONT_BYTES..end).unwrap_or_default());
             self.end = self.buffer.len();
         }
-        used
+        (!used.is_empty()).then_some(used)
     }
 
     /// The memory, to use again.
@@ -104,7 +104,7 @@ mod tests {
                 let (read, outcome) = chunk.read(&mut &bytes[..], n + 3);
                 assert!(read == n && outcome.is_ok());
                 expected.extend_from_slice(&bytes);
-                used = Some(window.append(chunk));
+                used = window.append(chunk);
                 window.consume(consumed);
                 expected.drain(..consumed);
                 assert_eq!(window.data(), expected);

@@ -122,6 +122,8 @@ fn a_line_over_the_limit_by_one_byte_and_one_at_the_limit() {
     check(&source, content.as_bytes(), "F036", "file=/in line=3", "at most line_bytes_max=20 bytes, found one of bytes=21", &raw, &[1, 3]);
     let content = format!("{{\"id\":1,\"name\":\"a\"}}\n{{\"id\":2,\"name\":\"{}\"}}\n{{\"id\":3,\"name\":\"c\"}}", "b".repeat(100));
     let raw = format!("{{\"id\":2,\"name\":\"{}\"}}", "b".repeat(100));
+    check(&json_source().line_bytes_max(117), content.as_bytes(), "F036", "file=/in line=2", "found one of bytes=118", &raw, &[1, 3]);
+    assert_eq!(records(&json_source().line_bytes_max(118), &csv(content.as_bytes())).len(), 3);
     check(&json_source().line_bytes_max(20), content.as_bytes(), "F036", "file=/in line=2", "found one of bytes=118", &raw, &[1, 3]);
 }
 

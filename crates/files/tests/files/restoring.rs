@@ -5,7 +5,7 @@ use std::time::Duration;
 use staunch_api::testkit::{Collected, DeadLetter, ImmediateDoor, MemoryFiles, discover, reader_context};
 use staunch_api::{Source, SourceReader, Split};
 use staunch_files::{FileSource, FileSplit, SplitSize};
-use staunch_types::{Error, ErrorKind, Tick};
+use staunch_types::{Digest, Error, ErrorKind, Tick};
 
 use super::support::{Row, assert_error, gzip, shared, splits, with};
 
@@ -126,6 +126,37 @@ fn a_damaged_state_of_the_enumerator_is_corrupt() {
     let error = discover(&FileSource::csv::<Row>("/in.csv"), &shared(&files), Some(&[9, 9])).expect_err("damaged");
     assert_error(&error, "F013", &["source=source"]);
     assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_file_that_grew_is_refused_also_by_a_split_that_does_not_reach_its_end() {
+    // Longer than the front of the file that is compared.
+    let content = format!("id,name,score\n{}", "1,a,\n".repeat(2000));
+    let files = with(&[("/in.csv", content.as_bytes())]);
+    let source = FileSource::csv::<Row>("/in.csv").splits(SplitSize::Bytes(5000));
+    let split = splits(&source, &files).remove(0);
+    assert_eq!(resume(&source, &files, split.clone()).expect("unchanged").len(), 665);
+    files.grow("/in.csv", b"4,d,\n");
+    assert_error(&resume(&source, &files, split).expect_err("grew"), "F010", &["expected bytes=10014, found bytes=10019"]);
+}
+
+#[test]
+fn the_ledger_has_the_digest_of_every_line_without_its_end_rejected_and_overlong_ones_too() {
+    let long = format!("9,{},", "x".repeat(100));
+    let lines = ["1,a,", "2,\"b\nb\",", "x,c,", &long, "3,c,"];
+    let content = format!("id,name,score\r\n{}", lines.map(|line| format!("{line}\r\n\r\n")).concat());
+    let mut expected = Digest::default();
+    lines.iter().for_each(|line| expected.add(line.as_bytes()));
+    for chunk in [1, 7, 1000] {
+        let files = with(&[("/in.csv", content.as_bytes())]);
+        let source = FileSource::csv::<Row>("/in.csv").line_bytes_max(20).chunk_bytes(chunk);
+        let mut reader = source.reader(reader_context(&shared(&files), ImmediateDoor)).expect("a reader");
+        reader.add_split(0, splits(&source, &files).remove(0)).expect("a split");
+        reader.poll(Tick(0), usize::MAX, &mut Collected::new(DeadLetter::Kept)).expect("reads");
+        let reads = reader.snapshot().reads;
+        let [read] = &reads[..] else { panic!("{reads:?}") };
+        assert_eq!((read.from, read.to, read.digest), (15, content.len() as u64, expected));
+    }
 }
 
 #[test]

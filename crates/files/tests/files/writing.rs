@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use staunch_api::testkit::{HeldDoor, ImmediateDoor, MemoryFiles, SinkCase, check_sink};
-use staunch_api::{Sink, SinkWriter};
+use staunch_api::{Committer, Resolution, Sink, SinkWriter};
 use staunch_files::{Compression, FileSink, FileSource};
 use staunch_types::{Tick, Timestamp};
 
@@ -66,6 +66,19 @@ fn the_bytes_of_files_and_their_names_are_as_promised() {
         assert!(text.starts_with("/out/totals-") && text.ends_with("-00000012-7-1-0.txt"), "{text}");
         assert_eq!(text, prepared.committables[0].description);
         assert_eq!(files.get(&visible).as_deref(), Some(&b"id,name,score\n1,\"a,b\",\n2,,0.5\n"[..]));
+    });
+}
+
+#[test]
+fn zstd_files_carry_checksums_so_that_damage_shows() {
+    let files = MemoryFiles::new();
+    with_case(FileSink::csv::<Row>(OUT).compression(Compression::Zstd), &files, |case| {
+        case.sink.check(&case.context(1)).expect("works");
+        let mut writer = case.writer(1, 0, Vec::new(), ImmediateDoor);
+        case.write(&mut writer, 0..3);
+        case.commit(1, &case.prepare(&mut writer, 1).committables);
+        let bytes = files.get(visible(&files).remove(0)).expect("visible");
+        assert_eq!(bytes[4] & 0b100, 0b100, "the flag in the frame's descriptor");
     });
 }
 
@@ -151,6 +164,8 @@ fn a_commit_that_a_file_system_did_in_two_steps_and_half_is_finished() {
         let hidden = files.paths().remove(0);
         let content = files.get(&hidden).expect("the prepared file");
         files.put(&prepared.committables[0].description, content);
+        let resolution = case.committer(2).resolve(&prepared.committables[0]).expect("answers");
+        assert!(matches!(resolution, Resolution::Committed(_)), "{resolution:?}");
         case.commit(2, &prepared.committables);
         assert_eq!((case.visible)(), [0, 1, 2, 3, 4]);
         assert_eq!(files.get(&hidden), None);
