@@ -1,1 +1,53 @@
-//! staunch
+//! Staunch: a stream processor whose every epoch becomes visible to the outside world exactly once, provably.
+//!
+//! Owns: what a user's program sees: the environment with its command line, settings from flags, environment variables and files,
+//! progress, signals, exit codes; and the words gathered in [`prelude`].
+//! Does not own: streams and how they run (staunch-engine), connectors (staunch-files), the command `staunch` (beside this library).
+//!
+//! A job is a plain program:
+//!
+//! ```no_run
+//! use serde::{Deserialize, Serialize};
+//! use staunch::prelude::*;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Payment { account: u64, cents: i64, at: Timestamp }
+//!
+//! fn main() -> staunch::Result<()> {
+//!     let mut env = Environment::from_args()?;
+//!     env.checkpoints(Checkpoints::every(secs(10)).to("checkpoints"));
+//!     env.source("payments", FileSource::csv("payments/*.csv.gz"))
+//!         .event_time(|p: &Payment| p.at, Watermarks::bounded(mins(5)))
+//!         .filter(|p| p.cents > 100_000)
+//!         .sink("large", FileSink::csv("large"));
+//!     env.execute("large-payments")
+//! }
+//! ```
+//!
+//! Started as `large-payments`, it runs; `large-payments plan` prints the graph and its guarantees, `large-payments check` looks
+//! whether it can run; `--help` lists all options.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "settings are read, signals heard and exit codes given here, at the edge between a program and the world"
+)]
+
+pub mod prelude;
+mod time;
+mod options;
+mod environment;
+mod plan;
+mod check;
+mod run;
+mod progress;
+mod signals;
+mod exit;
+
+pub use environment::{Checkpoints, Environment};
+pub use exit::{ExitStage, exit_code};
+pub use options::{Command, JobOptions};
+pub use run::Stopper;
+pub use time::{days, hours, millis, mins, secs};
+
+pub use staunch_engine as engine;
+pub use staunch_files as files;
+pub use staunch_types::{Error, ErrorKind, Result};

@@ -1,0 +1,84 @@
+//! Preflight as a command: looks at everything that a run needs, changes nothing that lasts, and says what it found.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use staunch_api::{SinkContext, SourceContext};
+use staunch_engine::checkpoint::SinkNames;
+use staunch_engine::job::{Head, Plan, Settings};
+use staunch_engine::runtime::World;
+use staunch_types::{Error, Generation, Name, Result};
+
+use crate::run;
+
+/// Looks at everything, and prints a line for each thing.
+///
+/// # Errors
+/// The first of what was found, after everything was looked at.
+pub(crate) fn check(job: &Name, plan: &Plan, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+    let mut report = Report { out, first: None };
+    report.line("ok", &format!("plan: {} chains, {} tasks", plan.chains.len(), plan.tasks()));
+    let world = run::world();
+    store(job, plan, settings, &world, &mut report);
+    for sink in plan.sinks.values() {
+        let file_system = Arc::clone(&world.file_system);
+        let context = SinkContext { job: job.clone(), sink: sink.name.clone(), generation: Generation::default(), file_system };
+        let what = format!("sink {}: {}", sink.name, sink.description);
+        report.answer(&what, (sink.check)(&context).map(|()| String::new()).map_err(|e| e.at(format!("sink={}", sink.name))));
+    }
+    for chain in &plan.chains {
+        let Head::Source(name) = &plan.segments[chain.root].head else { continue };
+        let source = &plan.sources[name];
+        let context = SourceContext { name: name.clone(), parallelism: chain.parallelism, file_system: Arc::clone(&world.file_system) };
+        let found = (source.enumerator)(&context, None).and_then(|mut enumerator| enumerator.discover());
+        let answer = found.map(|found| {
+            let bounded = if found.again_after.is_some() { ", and looks for more" } else { "" };
+            format!("{} splits{bounded}", found.splits.len())
+        });
+        report.answer(&format!("source {name}: {}", source.description), answer.map_err(|e| e.at(format!("source={name}"))));
+    }
+    report.first.map_or(Ok(()), Err)
+}
+
+fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &mut Report<'_>) {
+    if settings.checkpoint_directory.is_none() {
+        report.line("warn", "checkpoints: there is no directory, so the job does not survive a crash; --checkpoint-dir gives it one");
+        return;
+    }
+    let opened = match run::open(settings, job, world) {
+        Ok(opened) => opened,
+        Err(error) => return report.answer("checkpoint store", Err(error)),
+    };
+    let address = opened.catalog.store().describe();
+    let probed = opened.catalog.probe().map(|()| "create, create conditionally, read, list, remove".to_owned());
+    report.answer(&format!("checkpoint store {address}"), probed);
+    let names: Vec<(Name, &'static str)> = plan.sinks.values().map(|s| (s.name.clone(), s.kind)).collect();
+    let loaded = opened.catalog.load(settings.run.restore, &SinkNames::new(names)).map(|loaded| match &loaded.restored {
+        Some(record) => format!("the job goes on from epoch {}; {} epochs have output to commit", record.epoch(), loaded.uncommitted.len()),
+        None => "the job begins with its input".into(),
+    });
+    report.answer("checkpoint", loaded);
+}
+
+struct Report<'a> {
+    out: &'a mut dyn Write,
+    first: Option<Error>,
+}
+
+impl Report<'_> {
+    fn line(&mut self, mark: &str, text: &str) {
+        // Whoever reads may have gone; the exit code tells all the same.
+        let _ = writeln!(self.out, "{mark:5} {text}");
+    }
+
+    fn answer(&mut self, what: &str, answer: Result<String>) {
+        match answer {
+            Ok(detail) if detail.is_empty() => self.line("ok", what),
+            Ok(detail) => self.line("ok", &format!("{what}: {detail}")),
+            Err(error) => {
+                self.line("FAIL", &format!("{what}: error[{}]: {}", error.code(), error.what()));
+                self.first.get_or_insert(error);
+            }
+        }
+    }
+}

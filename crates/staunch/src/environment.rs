@@ -1,0 +1,254 @@
+//! The environment: where a program writes its job down and starts it.
+//!
+//! Owns: the bringing together of the program's own settings and those given from outside; what `execute` does.
+//! Does not own: streams (staunch-engine), options, the run.
+//!
+//! Invariant: what is given by flag, variable or file wins over what the program says, whichever comes first.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use staunch_api::{Rejected, Source};
+use staunch_engine::cluster::JobEvent;
+use staunch_engine::job::{Linked, Settings, SourceStart, Stream};
+use staunch_types::{Error, ErrorKind, Name, Result};
+
+use crate::exit::{self, ExitStage};
+use crate::options::{Command, Given, JobOptions};
+use crate::progress::Progress;
+use crate::{Stopper, check, plan, run, signals};
+
+/// Hears what happens to a job.
+pub(crate) type Tell = Box<dyn FnMut(&JobEvent)>;
+
+/// Where a program writes its job down, and starts it.
+///
+/// Made by [`Environment::from_args`] or [`Environment::from_options`] it is that of a program: it shows progress on standard error, hears
+/// signals, and ends the process with the exit code of what went wrong. Made by [`Environment::new`] it is embedded: it is silent and
+/// returns its errors.
+pub struct Environment {
+    engine: staunch_engine::job::Environment,
+    given: Given,
+    role: Role,
+    tell: Option<Tell>,
+    stopper: Stopper,
+}
+
+/// Whose the environment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// A program's, which was told what to do.
+    Program(Command),
+    /// Somebody's who takes errors as values.
+    Embedded,
+}
+
+/// When and where checkpoints are taken.
+///
+/// ```
+/// use staunch::prelude::*;
+///
+/// let mut env = Environment::new(Default::default());
+/// env.checkpoints(Checkpoints::every(secs(10)).to("/data/checkpoints").retain(5));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Checkpoints {
+    interval: Duration,
+    directory: Option<PathBuf>,
+    retained: Option<usize>,
+    timeout: Option<Duration>,
+    pause_min: Option<Duration>,
+    failures_tolerated: Option<u32>,
+}
+
+impl Checkpoints {
+    /// From one checkpoint to the next.
+    #[must_use]
+    pub fn every(interval: Duration) -> Checkpoints {
+        Checkpoints { interval, directory: None, retained: None, timeout: None, pause_min: None, failures_tolerated: None }
+    }
+
+    /// The directory in which they are kept; each job has a folder of its own in it. Without one, the job does not survive a crash.
+    #[must_use]
+    pub fn to(mut self, directory: impl Into<PathBuf>) -> Checkpoints {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// How many are kept: 3 unless said otherwise.
+    #[must_use]
+    pub fn retain(mut self, count: usize) -> Checkpoints {
+        self.retained = Some(count);
+        self
+    }
+
+    /// When an unfinished one is given up: after 10 minutes unless said otherwise.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Checkpoints {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// From the end of one to the next, at least.
+    #[must_use]
+    pub fn pause_min(mut self, pause: Duration) -> Checkpoints {
+        self.pause_min = Some(pause);
+        self
+    }
+
+    /// How many in a row may fail before the job starts again from the last: 3 unless said otherwise.
+    #[must_use]
+    pub fn failures_tolerated(mut self, count: u32) -> Checkpoints {
+        self.failures_tolerated = Some(count);
+        self
+    }
+}
+
+impl Environment {
+    /// The environment of a program, told what to do by its command line, the variables `STAUNCH_…` and the file that `--config` names;
+    /// words behind `--` are the program's own. `--help` lists all options.
+    ///
+    /// Options that are not understood end the process with code 2 and the reason on standard error, as does `--help` with 0: whoever
+    /// types them wants an answer, not a panic. So there is no error to be returned; the `Result` lets a program that grows its own
+    /// checks keep its form.
+    ///
+    /// # Errors
+    /// None.
+    pub fn from_args() -> Result<Environment> {
+        Ok(Environment::from_options(&JobOptions::parse(std::env::args_os())))
+    }
+
+    /// The environment of a program whose own options hold ours. Ends the process as [`Environment::from_args`] does.
+    #[must_use]
+    pub fn from_options(options: &JobOptions) -> Environment {
+        let made = options.given().and_then(|given| {
+            let mut environment = Environment::new(Settings::new());
+            given.apply(&mut environment.engine.settings, None)?;
+            environment.given = given;
+            environment.role = Role::Program(options.command());
+            Ok(environment)
+        });
+        made.unwrap_or_else(|error| exit::end(&error, ExitStage::Options))
+    }
+
+    /// The environment of a job inside of another program, such as a test: silent, and errors are returned.
+    #[must_use]
+    pub fn new(settings: Settings) -> Environment {
+        let engine = staunch_engine::job::Environment::new(settings);
+        Environment { engine, given: Given::default(), role: Role::Embedded, tell: None, stopper: Stopper::default() }
+    }
+
+    /// The settings; what was given from outside still wins over what is set here.
+    pub fn settings(&mut self) -> &mut Settings {
+        &mut self.engine.settings
+    }
+
+    /// Says when and where checkpoints are taken, unless it is said from outside.
+    pub fn checkpoints(&mut self, checkpoints: Checkpoints) -> &mut Self {
+        let settings = &mut self.engine.settings;
+        settings.run.interval = checkpoints.interval;
+        settings.checkpoint_directory = checkpoints.directory.or(settings.checkpoint_directory.take());
+        settings.run.retained = checkpoints.retained.unwrap_or(settings.run.retained);
+        settings.run.timeout = checkpoints.timeout.unwrap_or(settings.run.timeout);
+        settings.run.pause_min = checkpoints.pause_min.unwrap_or(settings.run.pause_min);
+        settings.run.failures_tolerated = checkpoints.failures_tolerated.unwrap_or(settings.run.failures_tolerated);
+        self
+    }
+
+    /// Reads from a source. Input that cannot become a record stops the job.
+    pub fn source<S: Source + Sync>(&self, name: &str, source: S) -> Stream<SourceStart<S>> {
+        self.engine.source(name, source)
+    }
+
+    /// Reads from a source. Input that cannot become a record goes to the second stream.
+    pub fn source_with_dead_letter<S: Source + Sync>(&self, name: &str, source: S) -> (Stream<SourceStart<S>>, Linked<Rejected>) {
+        self.engine.source_with_dead_letter(name, source)
+    }
+
+    /// A handle to end the job with, from any thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Hears what happens to the job.
+    pub fn on_event(&mut self, tell: impl FnMut(&JobEvent) + 'static) {
+        self.tell = Some(Box::new(tell));
+    }
+
+    /// Does with the job what the program was told: runs it until it ends, prints its plan, or checks it.
+    ///
+    /// In a program it returns only when the job ran and ended well. An error is printed, and ends the process with its exit code:
+    /// 1 failed, 3 fenced by a newer generation, 4 refused before any task ran, 5 output in doubt is provably lost. After `plan` and
+    /// `check` the process ends as well, as what follows in the program relies on output that was never made.
+    ///
+    /// # Errors
+    /// Embedded: the error that ended the job.
+    pub fn execute(self, job: &str) -> Result<()> {
+        let role = self.role;
+        let mut stage = ExitStage::Preflight;
+        let result = match role {
+            Role::Embedded | Role::Program(Command::Run) => self.run(job, &mut stage),
+            Role::Program(Command::Plan) => self.print_plan(job),
+            Role::Program(Command::Check) => self.check(job),
+        };
+        match (role, result) {
+            (Role::Embedded, result) => result,
+            (Role::Program(_), Err(error)) => exit::end(&error, stage),
+            (Role::Program(Command::Run), Ok(())) => Ok(()),
+            (Role::Program(Command::Plan | Command::Check), Ok(())) => std::process::exit(0),
+        }
+    }
+
+    /// The job's name, with what was given from outside laid over the settings.
+    fn ready(&mut self, job: &str) -> Result<Name> {
+        let name = Name::new(job).map_err(|error| {
+            Error::new(ErrorKind::Invalid, "J107", error.to_string())
+                .at(format!("job={job:.80?}"))
+                .data("nothing was started")
+                .remedy("give the job another name")
+        })?;
+        self.given.apply(&mut self.engine.settings, Some(&name))?;
+        Ok(name)
+    }
+
+    fn run(mut self, job: &str, stage: &mut ExitStage) -> Result<()> {
+        let job = self.ready(job)?;
+        let plan = self.engine.plan()?;
+        let _listening = match self.role {
+            Role::Program(_) => Some(signals::listen(&self.stopper)?),
+            Role::Embedded => None,
+        };
+        let tell = self.tell.take();
+        let progress = match self.role {
+            Role::Program(_) => Progress::shown(&job, &plan, &self.engine.settings, tell),
+            Role::Embedded => Progress::silent(&job, &plan, tell),
+        };
+        let progress = Rc::new(RefCell::new(progress));
+        let result = run::run(plan, &job, &self.engine.settings, &self.stopper, &progress);
+        let mut progress = progress.borrow_mut();
+        if progress.ran() {
+            *stage = ExitStage::Running;
+        }
+        progress.end(&result);
+        result.map(|_| ())
+    }
+
+    fn print_plan(mut self, job: &str) -> Result<()> {
+        let job = self.ready(job)?;
+        let plan = self.engine.plan()?;
+        let text = plan::describe(&job, &plan, &self.engine.settings);
+        // A reader that has gone wants no more.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        Ok(())
+    }
+
+    fn check(mut self, job: &str) -> Result<()> {
+        let job = self.ready(job)?;
+        let plan = self.engine.plan()?;
+        check::check(&job, &plan, &self.engine.settings, &mut std::io::stdout())
+    }
+}

@@ -1,0 +1,11 @@
+//! What nearly every job needs: `use staunch::prelude::*;`.
+//!
+//! The derives of `serde` are not among them: a program names its own version of it.
+
+pub use staunch_engine::job::{Exchanged, KeyedStream, Linked, Shared, Stream};
+pub use staunch_engine::operator::Watermarks;
+pub use staunch_files::{Compression, FileSink, FileSource, SplitSize};
+pub use staunch_types::Timestamp;
+
+pub use crate::time::{days, hours, millis, mins, secs};
+pub use crate::{Checkpoints, Environment, Result};
