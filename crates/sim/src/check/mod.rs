@@ -1,0 +1,118 @@
+//! What must hold, looked at after every step that changes the disk, and at the end.
+//!
+//! Owns: the reading of ledger and output from the disk, without any code of the engine that runs the job. Does not own: when to look.
+//! Follows the data: what was read, what is durable, what can be restored, what is visible.
+
+mod ledger;
+mod input;
+mod restore;
+mod visible;
+
+use std::fmt;
+
+use crate::job::{JobSpec, OUT};
+use crate::kernel::{Change, Disk};
+
+pub use ledger::{Ledger, Sealed};
+use input::Input;
+use restore::Restorable;
+use visible::Visible;
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What was looked at.
+    pub check: &'static str,
+    /// What was seen.
+    pub what: String,
+}
+
+impl Violation {
+    /// A violation.
+    #[must_use]
+    pub fn new(check: &'static str, what: impl Into<String>) -> Violation {
+        Violation { check, what: what.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.check, self.what)
+    }
+}
+
+/// Whether the timeline only ever goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeline {
+    /// Every line is visible at most as often as a clean run gives it.
+    Straight,
+    /// Somebody rewinds the job: what comes after the rewind point comes again.
+    Rewound,
+}
+
+/// All checks of one world.
+pub struct Checks {
+    /// The ledger, as far as it was read.
+    pub ledger: Ledger,
+    input: Input,
+    restorable: Restorable,
+    /// What is visible.
+    pub visible: Visible,
+}
+
+impl Checks {
+    /// The checks of a job.
+    #[must_use]
+    pub fn new(job: &JobSpec) -> Checks {
+        Checks {
+            ledger: Ledger::new(&job.checkpoints()),
+            input: Input::default(),
+            restorable: Restorable::new(&job.checkpoints()),
+            visible: Visible::new(job.expected()),
+        }
+    }
+
+    /// Says how the timeline goes.
+    pub fn timeline(&mut self, timeline: Timeline) {
+        self.visible.timeline = timeline;
+    }
+
+    /// Something on the disk is no longer as it was.
+    ///
+    /// # Errors
+    /// What must not be.
+    pub fn changed(&mut self, disk: &Disk, changes: &[Change]) -> Result<(), Violation> {
+        let before = self.ledger.entries().len();
+        for change in changes {
+            self.ledger.changed(disk, change)?;
+        }
+        for entry in self.ledger.entries()[before..].to_vec() {
+            self.input.appended(&entry)?;
+            self.restorable.appended(disk, &self.ledger, &entry)?;
+        }
+        self.restorable.changed(disk, &self.ledger, changes)?;
+        for change in changes.iter().filter(|change| change.path.starts_with(OUT)) {
+            self.visible.changed(disk, &self.ledger, change)?;
+        }
+        Ok(())
+    }
+
+    /// The job has ended at the end of its input.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn finished(&self, job: &JobSpec) -> Result<(), Violation> {
+        self.ledger.finished()?;
+        self.input.finished(job)?;
+        self.visible.finished()
+    }
+
+    /// Nothing runs, and everything of older generations was swept.
+    ///
+    /// # Errors
+    /// What is left.
+    pub fn clean(&self, disk: &Disk) -> Result<(), Violation> {
+        let hidden: Vec<&str> = disk.under(OUT).filter(|path| visible::is_hidden(path)).collect();
+        if hidden.is_empty() { Ok(()) } else { Err(Violation::new("E5", format!("hidden output is left: {hidden:?}"))) }
+    }
+}

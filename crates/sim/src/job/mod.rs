@@ -1,0 +1,156 @@
+//! The jobs that are run in simulated worlds: their input, their plan, and what must come out.
+//!
+//! Owns: the description of a job, from which input, plan and expected output are made. Does not own: running it.
+//! The expected output is made by plain loops over all rows, which share no code with the engine.
+
+mod input;
+mod plan;
+mod expected;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use staunch_engine::cluster::{Restore, RunConfig};
+use staunch_types::Name;
+
+pub use input::{InputFile, Row};
+pub use expected::{Lines, Output};
+
+use crate::kernel::Random;
+
+/// Where checkpoints are; each job has a folder in it.
+pub const CHECKPOINTS: &str = "/checkpoints";
+/// The name of the job.
+pub const JOB: &str = "sim";
+/// Where output goes: a folder for each sink.
+pub const OUT: &str = "/out";
+
+/// How the job is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One chain: source, map, filter, sink.
+    Straight,
+    /// Two chains with a rebalance between them.
+    Rebalanced,
+    /// Each row goes to one of two sinks.
+    Split,
+    /// Each row goes to two sinks; on the way to one of them some become very many.
+    Shared,
+    /// Two sources, one sink.
+    United,
+}
+
+impl Shape {
+    /// All.
+    pub const ALL: [Shape; 5] = [Shape::Straight, Shape::Rebalanced, Shape::Split, Shape::Shared, Shape::United];
+
+    /// The names of its sinks.
+    #[must_use]
+    pub fn sinks(self) -> &'static [&'static str] {
+        match self {
+            Shape::Straight | Shape::Rebalanced | Shape::United => &["out"],
+            Shape::Split | Shape::Shared => &["even", "odd"],
+        }
+    }
+}
+
+/// A job with its input.
+#[derive(Clone, Debug)]
+pub struct JobSpec {
+    /// How it is built.
+    pub shape: Shape,
+    /// What it reads.
+    pub input: Vec<InputFile>,
+    /// Bytes of a split.
+    pub split_bytes: u64,
+    /// Bytes read at once.
+    pub chunk_bytes: usize,
+    /// A file is closed after so many bytes.
+    pub roll_bytes: Option<u64>,
+    /// A file goes on over epochs for so long.
+    pub roll_every: Option<Duration>,
+}
+
+/// How the program is started: what may change from one start to the next.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Tasks of the first chain, and of those that follow.
+    pub parallelism: (u32, u32),
+    /// What to start from.
+    pub restore: Restore,
+    /// Sinks whose lost output is accepted.
+    pub accept_lost: BTreeSet<Name>,
+    /// From one checkpoint to the next.
+    pub interval: Duration,
+    /// After so long an unfinished checkpoint is given up.
+    pub timeout: Duration,
+    /// Completed checkpoints that are kept.
+    pub retained: usize,
+    /// Checkpoints that may fail in a row.
+    pub failures_tolerated: u32,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Start {
+            parallelism: (2, 2),
+            restore: Restore::Latest,
+            accept_lost: BTreeSet::new(),
+            interval: Duration::from_millis(20),
+            timeout: Duration::from_secs(5),
+            retained: 3,
+            failures_tolerated: 3,
+        }
+    }
+}
+
+/// A name that is known to be one.
+#[must_use]
+pub fn name(text: &str) -> Name {
+    Name::new(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+impl JobSpec {
+    /// A job with so many rows in so many files, the same for the same arguments.
+    #[must_use]
+    pub fn new(shape: Shape, files: u64, rows: u64) -> JobSpec {
+        let mut random = Random::new(files << 32 | rows);
+        let input = input::files(shape, files, rows, &mut random);
+        JobSpec { shape, input, split_bytes: 2_000, chunk_bytes: 500, roll_bytes: None, roll_every: None }
+    }
+
+    /// A job by chance.
+    #[must_use]
+    pub fn by_chance(random: &mut Random) -> JobSpec {
+        let shape = *random.pick(&Shape::ALL);
+        let (files, rows) = (random.between(1, 5), random.below(200));
+        JobSpec {
+            shape,
+            input: input::files(shape, files, rows, random),
+            split_bytes: random.between(64, 8_000),
+            chunk_bytes: random.between(64, 4_000) as usize,
+            roll_bytes: random.chance(3_000).then(|| random.between(100, 5_000)),
+            roll_every: random.chance(3_000).then(|| random.duration(Duration::from_millis(5), Duration::from_millis(500))),
+        }
+    }
+
+    /// The settings of a run.
+    #[must_use]
+    pub fn config(&self, start: &Start) -> RunConfig {
+        let mut config = RunConfig::new(name(JOB));
+        config.code_version = "sim".into();
+        config.interval = start.interval;
+        config.timeout = start.timeout;
+        config.retained = start.retained;
+        config.failures_tolerated = start.failures_tolerated;
+        config.restore = start.restore;
+        config.accept_lost = start.accept_lost.clone();
+        config
+    }
+
+    /// The folder of the job's checkpoints.
+    #[must_use]
+    pub fn checkpoints(&self) -> String {
+        format!("{CHECKPOINTS}/{JOB}")
+    }
+}
