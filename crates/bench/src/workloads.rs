@@ -1,6 +1,8 @@
 //! The workloads.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,18 +11,47 @@ use staunch_engine::cluster::JobEvent;
 use staunch_engine::job::{Environment, Settings, Start, Stream};
 use staunch_engine::operator::window::{Fold, Hopping, Tumbling};
 use staunch_engine::operator::{Identity, Watermarks};
+use staunch_files::{FileSink, FileSource};
 
 use crate::generate::{Bid, Generator, mix};
 use crate::options::Options;
 use crate::report;
-use crate::sinks::Consume;
-use crate::source::{GenSource, Measured};
+use crate::sinks::{self, Consume, Latencies};
+use crate::source::{GenSource, Make, Measured, processor_seconds};
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     match options.workload.as_str() {
-        "q0" | "q0read" | "mapfilter" | "count" | "countproj" | "tumble" | "hop" | "bigstate" => throughput(options),
+        "q0" | "q0read" | "mapfilter" | "count" | "countproj" | "tumble" | "hop" | "bigstate" | "filesink" => throughput(options),
+        "latency" => latency(options),
+        "make-files" => make_files(options),
+        "files" => files(options),
+        "all" => all(options),
         other => Err(format!("staunch-bench: unknown workload {other}")),
     }
+}
+
+/// Every workload once, with the options of the goals.
+fn all(options: &Options) -> Result<(), String> {
+    let second = ("checkpoint", "1000");
+    for workload in ["q0", "q0read", "mapfilter", "count", "countproj", "tumble", "hop"] {
+        run(&options.with(workload, &[second]))?;
+    }
+    let ten_million = [("keys", "10000000"), ("populate", "10000000")];
+    run(&options.with("count", &[("name", "count-10M"), second, ten_million[0], ten_million[1]]))?;
+    for checkpoint in ["0", "1000"] {
+        run(&options.with("bigstate", &[("parallelism", "2"), ("checkpoint", checkpoint), ten_million[0], ten_million[1]]))?;
+    }
+    let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let out = directory.path().join("out").display().to_string();
+    run(&options.with("filesink", &[second, ("outDir", &out)]))?;
+    run(&options.with("latency", &[second, ("rate", "100000"), ("keys", "100000")]))?;
+    for format in ["csv", "json"] {
+        let data = directory.path().join(format).display().to_string();
+        let files = [("format", format), ("outDir", data.as_str()), ("input", data.as_str())];
+        run(&options.with("make-files", &files))?;
+        run(&options.with("files", &[files[0], files[2], second]))?;
+    }
+    Ok(())
 }
 
 /// An environment as the options say.
@@ -42,14 +73,137 @@ fn environment(options: &Options) -> Result<Environment, String> {
 fn throughput(options: &Options) -> Result<(), String> {
     let generator = Generator::new(options.number("keys", 100_000)?, options.number("populate", 0)?, options.number("eventRate", 1_000_000)?);
     let measured = Arc::new(Mutex::new(Measured::default()));
-    let start = Instant::now();
-    let source = GenSource::new(generator, options.schedule()?, Arc::clone(&measured), start);
+    let source = GenSource::new(generator, options.schedule()?, Arc::clone(&measured), Instant::now());
     let environment = environment(options)?;
     let bids = environment.source("gen", source);
-    pipeline(options, bids)?;
+    let out = options.text("outDir").map(PathBuf::from);
+    match (options.workload.as_str(), &out) {
+        ("filesink", Some(out)) => bids.map(Line::from).sink("out", FileSink::csv(out).header(false)),
+        ("filesink", None) => return Err("staunch-bench: filesink needs --outDir".into()),
+        _ => pipeline(options, bids)?,
+    }
     environment.execute("bench").map_err(|e| e.to_string())?;
     let measured = measured.lock().unwrap_or_else(PoisonError::into_inner);
-    println!("{}", report::throughput(options, &measured, "")?);
+    let extra = match (options.workload.as_str(), out) {
+        ("filesink", Some(out)) => {
+            let (files, bytes) = report::measure_directory(&out);
+            format!(" bytes_per_record={:.1} files={files}", bytes as f64 / measured.records.max(1) as f64)
+        }
+        _ => String::new(),
+    };
+    println!("{}", report::throughput(options, &measured, &extra)?);
+    Ok(())
+}
+
+/// A bid as a line of the file workloads, in Flink's order of columns.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    auction: u64,
+    bidder: u64,
+    price: u64,
+    channel: Cow<'static, str>,
+    url: Cow<'static, str>,
+    #[serde(rename = "dateTime")]
+    date_time: u64,
+    extra: Cow<'static, str>,
+}
+
+impl From<Bid> for Line {
+    fn from(bid: Bid) -> Line {
+        let Bid { auction, bidder, price, channel, url, date_time, extra } = bid;
+        Line { auction, bidder, price, channel: channel.into(), url: url.into(), date_time, extra: extra.into() }
+    }
+}
+
+/// Writes the input of the file workloads.
+fn make_files(options: &Options) -> Result<(), String> {
+    let generator = Generator::new(options.number("keys", 100_000)?, 0, 1_000_000);
+    let records = options.number("maxRecords", 4_000_000u64)?;
+    let limited = options.with(&options.workload, &[("maxRecords", &records.to_string()), ("windows", "0")]);
+    let source = GenSource::new(generator, limited.schedule()?, Arc::default(), Instant::now());
+    let environment = environment(options)?;
+    let lines = environment.source("gen", source).map(Line::from);
+    let out = PathBuf::from(options.text("outDir").ok_or("staunch-bench: make-files needs --outDir")?);
+    match options.text("format") {
+        Some("json") => lines.sink("out", FileSink::json_lines(&out)),
+        _ => lines.sink("out", FileSink::csv(&out)),
+    }
+    environment.execute("make-files").map(drop).map_err(|e| e.to_string())
+}
+
+/// Reads files into structs and projects them.
+fn files(options: &Options) -> Result<(), String> {
+    let environment = environment(options)?;
+    let input = PathBuf::from(options.text("input").ok_or("staunch-bench: files needs --input")?);
+    let source = match options.text("format") {
+        Some("json") => FileSource::json_lines::<Line>(&input),
+        _ => FileSource::csv::<Line>(&input),
+    };
+    let records = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&records);
+    environment.source("files", source).map(|line: Line| (line.auction, line.price, line.date_time)).sink(
+        "out",
+        Consume::new(move |(auction, price, time): (u64, u64, u64)| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            std::hint::black_box(auction + price + time)
+        }),
+    );
+    let (start, processor) = (Instant::now(), processor_seconds());
+    environment.execute("files").map_err(|e| e.to_string())?;
+    let (seconds, cores) = (start.elapsed().as_secs_f64(), processor_seconds() - processor);
+    let (_, bytes) = report::measure_directory(&input);
+    let records = records.load(Ordering::Relaxed);
+    println!(
+        "{} format={} events_per_s={:.0} cores={:.2} records={records} mb_per_s={:.1} bytes_per_record={:.1}",
+        report::head(options)?,
+        options.text("format").unwrap_or("csv"),
+        records as f64 / seconds,
+        cores / seconds,
+        bytes as f64 / 1e6 / seconds,
+        bytes as f64 / records.max(1) as f64
+    );
+    Ok(())
+}
+
+/// A bid with the time at which it was due.
+#[derive(Clone, Copy)]
+struct DueBids(Generator);
+
+impl Make<(Bid, u64)> for DueBids {
+    #[inline(always)]
+    fn make(&self, seq: u64, due: u64) -> (Bid, u64) {
+        (self.0.make(seq), due)
+    }
+}
+
+/// Time from when a record was due until it has gone through one keyed hop.
+fn latency(options: &Options) -> Result<(), String> {
+    let generator = Generator::new(options.number("keys", 100_000)?, 0, 1_000_000);
+    let options = options.with("latency", &[("rate", "100000"), ("windows", "5"), ("warmup", "2")]);
+    let (schedule, start) = (options.schedule()?, Instant::now());
+    let histogram = hdrhistogram::Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(|e| e.to_string())?;
+    let latencies: Latencies = Arc::new(Mutex::new(histogram));
+    let measured = Arc::new(Mutex::new(Measured::default()));
+    let source = GenSource::new(DueBids(generator), schedule, Arc::clone(&measured), start);
+    let environment = environment(&options)?;
+    let skip = schedule.warmup.as_nanos() as u64;
+    environment
+        .source("gen", source)
+        .key_by(|(bid, _): &(Bid, u64)| bid.auction)
+        .stateful_map("count", CountSum::default, |state, (bid, due): &(Bid, u64)| {
+            state.count += 1;
+            state.sum += bid.price;
+            (*due, state.count)
+        })
+        .sink("out", Consume::new(sinks::latency(|(due, _): &(u64, u64)| *due, start, skip, Arc::clone(&latencies))));
+    environment.execute("latency").map_err(|e| e.to_string())?;
+    let all = latencies.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = |quantile: f64| all.value_at_quantile(quantile) as f64 / 1e6;
+    let extra = format!(
+        " lat_n={} p50_ms={:.3} p90_ms={:.3} p99_ms={:.3} p999_ms={:.3} max_ms={:.3}",
+        all.len(), at(0.5), at(0.9), at(0.99), at(0.999), at(1.0)
+    );
+    println!("{}", report::throughput(&options, &measured.lock().unwrap_or_else(PoisonError::into_inner), &extra)?);
     Ok(())
 }
 
