@@ -123,13 +123,14 @@ impl RunningGeneration {
         while let Some(mail) = around.inbox.receive() {
             self.hear(mail, around);
         }
+        if self.coordinator.deadline().is_some_and(|at| at <= around.world.clock.now()) {
+            self.step(Event::TimePassed, around);
+        }
         self.poll_store(around);
+        // Last of all that steps the machine: what it asks of sinks begins here, or nobody would wake us to begin it.
         self.poll_committers(around);
         if self.tasks.as_ref().is_some_and(Tasks::are_placed) {
             self.poll_sources(around);
-        }
-        if self.coordinator.deadline().is_some_and(|at| at <= around.world.clock.now()) {
-            self.step(Event::TimePassed, around);
         }
         self.retention.poll();
         self.end.take()
@@ -167,7 +168,8 @@ impl RunningGeneration {
                 let named = self.names.name_all(task, &operators, around.plan);
                 let ids: Vec<CommittableId> = named.iter().map(|(id, _)| *id).collect();
                 self.bodies.extend(named);
-                self.acks.entry(attempt).or_default().insert(task, operators);
+                // The machine counts the first word of a task; so the record must be made of it too.
+                self.acks.entry(attempt).or_default().entry(task).or_insert(operators);
                 self.step(Event::TaskAcked { task, attempt, committables: ids }, around);
             }
             CoordinatorMail::Declined { task, epoch, error } => {
@@ -443,6 +445,11 @@ impl RunningGeneration {
     }
 
     fn trigger(&mut self, attempt: Attempt, reason: Reason, around: &mut Surroundings<'_>) -> Result<()> {
+        // Tasks whose input has ended get barriers through their channels all the same: a second trigger for the one that ended in between
+        // would cut its output twice.
+        if self.triggered.contains_key(&attempt) {
+            return Ok(());
+        }
         let records = self.sources.iter().map(|s| (s.name().clone(), s.record())).collect();
         self.source_records.insert(attempt, records);
         self.triggered.insert(attempt, around.world.clock.now());
