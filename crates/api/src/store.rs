@@ -42,6 +42,12 @@ pub trait CheckpointStore: Send + Sync {
     /// `Failed`.
     fn remove(&self, path: &str) -> Result<(), StoreError>;
 
+    /// Removes what writers of other processes left unfinished. A writer that is still at it fails; it belongs to an older generation.
+    ///
+    /// # Errors
+    /// `Failed`.
+    fn clear_unfinished(&self) -> Result<(), StoreError>;
+
     /// The address, for people.
     fn describe(&self) -> String;
 }

@@ -81,12 +81,12 @@ impl Catalog {
         &self.store
     }
 
-    /// Tries everything that a run will need of the store.
+    /// Tries everything that a run will need of the store. `tag` is a number that no other probe has.
     ///
     /// # Errors
     /// `Invalid` with the step that failed.
-    pub fn probe(&self) -> Result<()> {
-        let path = "probe/probe";
+    pub fn probe(&self, tag: u128) -> Result<()> {
+        let path = &format!("probe/{tag:032x}");
         let bytes = b"staunch probe";
         let refused = |step: &str, error: &StoreError| {
             Error::new(ErrorKind::Invalid, "C011", format!("the checkpoint store does not let this job {step}"))
@@ -242,6 +242,11 @@ impl Catalog {
             Err(StoreError::Absent) => (Answer::Found(Found::Absent), None),
             Err(error) => (Answer::ReadFailed, Some(self.unreadable(&entry_path(seq), &error))),
         }
+    }
+
+    /// Removes what older processes left half-written. What cannot be removed is tried again by the next generation.
+    pub fn clear_unfinished(&self) {
+        let _ = self.store.clear_unfinished();
     }
 
     /// Removes manifests and state of epochs before `newest` that are not needed. What cannot be removed is tried again the next time.

@@ -113,6 +113,32 @@ impl CheckpointStore for LocalStore {
         }
     }
 
+    fn clear_unfinished(&self) -> Result<(), StoreError> {
+        let own = format!(".{}.", self.writer);
+        let mut directories = vec![(self.root.clone(), 0)];
+        while let Some((directory, depth)) = directories.pop() {
+            let entries = match self.file_system.list(&directory) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed("list", &directory, &error)),
+            };
+            for entry in entries {
+                let path = directory.join(&entry.name);
+                match entry.metadata.kind {
+                    EntryKind::Directory if depth < DEPTH_MAX => directories.push((path, depth + 1)),
+                    EntryKind::File if entry.name.ends_with(UNFINISHED) && !entry.name.contains(&own) => {
+                        match self.file_system.remove(&path) {
+                            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove", &path, &error)),
+                            _ => {}
+                        }
+                    }
+                    EntryKind::File | EntryKind::Directory | EntryKind::Other => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn describe(&self) -> String {
         format!("file://{}", self.root.display())
     }

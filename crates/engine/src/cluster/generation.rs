@@ -410,7 +410,7 @@ impl RunningGeneration {
         self.number = Some(generation);
         let restored = self.loaded.restored.as_ref();
         (around.tell)(JobEvent::Claimed { generation, restored: restored.map(CheckpointRecord::epoch) });
-        self.retention.begin(&self.loaded);
+        self.retention.begin(&self.loaded, around.catalog, around.io);
         for sink in around.plan.sinks.values() {
             let context = SinkContext {
                 job: around.config.job.clone(),

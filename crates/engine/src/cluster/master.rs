@@ -180,8 +180,9 @@ impl Master {
     }
 
     /// Reads the ledger and does what else may block.
-    fn prepare(&self) -> Phase {
+    fn prepare(&mut self) -> Phase {
         let (catalog, restore, check) = (Arc::clone(&self.catalog), self.config.restore, !self.checked);
+        let tag = (self.claimants)();
         let names: Vec<(Name, &'static str)> = self.plan.sinks.values().map(|s| (s.name.clone(), s.kind)).collect();
         let mut checks = Vec::new();
         for sink in self.plan.sinks.values() {
@@ -203,7 +204,7 @@ impl Master {
         }
         Phase::Preparing(self.io.run(move || {
             if check {
-                catalog.probe()?;
+                catalog.probe(tag)?;
                 checks.iter().try_for_each(|(check, context)| check(context).map_err(|e| e.at(format!("sink={}", context.sink))))?;
             }
             let loaded = catalog.load(restore, &SinkNames::new(names))?;

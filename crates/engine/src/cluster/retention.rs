@@ -30,10 +30,12 @@ pub(super) struct Retention {
 
 impl Retention {
     /// The generation is claimed.
-    pub(super) fn begin(&mut self, loaded: &Loaded) {
+    pub(super) fn begin(&mut self, loaded: &Loaded, catalog: &Arc<Catalog>, io: &Io) {
         self.kept = loaded.retained.iter().chain(loaded.uncommitted.values()).map(|r| (r.epoch(), r.clone())).collect();
         self.uncommitted = loaded.uncommitted.keys().copied().collect();
         self.started_from = loaded.restored.as_ref().map(CheckpointRecord::epoch);
+        let catalog = Arc::clone(catalog);
+        self.collecting = Some(io.run(move || catalog.clear_unfinished()));
     }
 
     /// A record is about to be sealed.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use staunch_types::{Name, Result, Timestamp};
+use staunch_types::{Name, Result, Tick, Timestamp};
 
 use super::{Activity, Chain, Control, LinkOutput, Named, TaskContext, Transform};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
@@ -21,6 +21,7 @@ const INLINE: &str = "event-time";
 pub struct Watermarks {
     pub(crate) bound: Duration,
     pub(crate) per_record: bool,
+    pub(crate) idle_after: Option<Duration>,
 }
 
 impl Watermarks {
@@ -28,13 +29,21 @@ impl Watermarks {
     /// time seen, less `bound`, less 1 ms; it is sent on after each batch.
     #[must_use]
     pub fn bounded(bound: Duration) -> Watermarks {
-        Watermarks { bound, per_record: false }
+        Watermarks { bound, per_record: false, idle_after: None }
     }
 
     /// Records are in order.
     #[must_use]
     pub fn ascending() -> Watermarks {
         Watermarks::bounded(Duration::ZERO)
+    }
+
+    /// A split without records for so long does not hold the watermark until it has one again. Time in which nothing could be
+    /// taken in, because what follows is busy, does not count.
+    #[must_use]
+    pub fn idle_after(mut self, wait: Duration) -> Watermarks {
+        self.idle_after = Some(wait);
+        self
     }
 
     /// Sends the watermark on after every record that moves it, not only after each batch. Then whether a record is late depends on
@@ -69,7 +78,9 @@ impl<In: Send + 'static, F: Fn(&In) -> Timestamp + Clone + Send + 'static> Trans
         for part in &build.restore(&self.name).inline {
             if let Some(bytes) = part.get(INLINE) {
                 let clocks: Clocks = decode_inline(&self.name, INLINE, bytes)?;
-                known.extend(clocks.splits);
+                for (id, greatest) in clocks.splits {
+                    known.entry(id).and_modify(|known: &mut Timestamp| *known = greatest.min(*known)).or_insert(greatest);
+                }
             }
         }
         Ok(EventTimeNode {
@@ -97,6 +108,11 @@ struct Split {
     slot: u32,
     id: String,
     greatest: Timestamp,
+    /// A record came since the last look.
+    fresh: bool,
+    /// When a record was last seen to have come, or could not have.
+    active_at: Option<Tick>,
+    idle: bool,
 }
 
 /// The slot of records that come from no split: the step stands behind an exchange.
@@ -120,13 +136,33 @@ pub struct EventTimeNode<F, N> {
 impl<F, N> EventTimeNode<F, N> {
     fn open(&mut self, slot: u32, id: &str) {
         let greatest = self.known.remove(id).unwrap_or(Timestamp::MIN);
-        self.splits.push(Split { slot, id: id.to_owned(), greatest });
+        self.splits.push(Split { slot, id: id.to_owned(), greatest, fresh: false, active_at: None, idle: false });
         self.moved = true;
     }
 
     fn watermark(&self) -> Option<Timestamp> {
-        let least = self.splits.iter().map(|s| s.greatest).min()?;
+        let least = self.splits.iter().filter(|s| !s.idle).map(|s| s.greatest).min()?;
         (least != Timestamp::MIN).then(|| Timestamp(least.minus(self.watermarks.bound).0.saturating_sub(1)))
+    }
+
+    /// Looks which splits are idle; when to look again.
+    fn look_for_idle(&mut self, now: Tick, could_take: bool) -> Option<Tick> {
+        let wait = self.watermarks.idle_after?;
+        let mut next = None;
+        for split in &mut self.splits {
+            if std::mem::take(&mut split.fresh) || !could_take || split.active_at.is_none() {
+                split.active_at = Some(now);
+                self.moved |= std::mem::take(&mut split.idle);
+            }
+            let due = split.active_at.map_or(now, |at| at + wait);
+            if due <= now && !split.idle {
+                split.idle = true;
+                self.moved = true;
+            } else if !split.idle {
+                next = Some(next.map_or(due, |n: Tick| n.min(due)));
+            }
+        }
+        next
     }
 
     fn clocks(&self) -> Clocks {
@@ -143,6 +179,7 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
             self.current = 0;
         }
         let split = &mut self.splits[self.current];
+        split.fresh = true;
         if time > split.greatest {
             split.greatest = time;
             self.moved = true;
@@ -188,9 +225,15 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
     }
 
     fn work(&mut self, context: &mut TaskContext) -> Result<Activity> {
-        let activity = self.next.work(context)?;
+        let mut activity = self.next.work(context)?;
+        let look_at = self.look_for_idle(context.now, self.next.room());
+        activity = activity.and(Activity { more: false, wake_at: look_at });
         if self.moved && self.next.room() {
             self.moved = false;
+            if !self.splits.is_empty() && self.splits.iter().all(|s| s.idle) {
+                self.next.control(&Control::Idle, context)?;
+                return Ok(activity);
+            }
             if let Some(watermark) = self.watermark()
                 && watermark > self.sent
             {
