@@ -14,6 +14,7 @@ mod verify;
 mod inspect;
 mod transactions;
 mod bench;
+mod demo;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Run a real stream, kill it again and again, and prove that nothing is lost or doubled
+    Demo(demo::Options),
     /// List what is stored: checkpoints, sizes, what is shared, what can be restored
     Checkpoints(checkpoints::Options),
     /// Read state without running the job
@@ -47,6 +49,8 @@ enum Command {
     Txn(Transactions),
     /// Run a benchmark
     Bench(bench::Options),
+    #[command(hide = true)]
+    DemoWorker(demo::WorkerOptions),
 }
 
 #[derive(Subcommand)]
@@ -57,12 +61,14 @@ enum Transactions {
 
 fn main() -> ExitCode {
     let answer = match CommandLine::parse().command {
+        Command::Demo(options) => demo::run(&options),
         Command::Checkpoints(options) => checkpoints::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Ledger(options) => ledger::run(&options),
         Command::Verify(options) => verify::run(&options),
         Command::Txn(Transactions::List(options)) => transactions::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::DemoWorker(options) => demo::work(&options),
     };
     answer.unwrap_or_else(|error| {
         output::complain(&error.to_string());
