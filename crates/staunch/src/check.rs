@@ -15,11 +15,10 @@ use crate::run;
 ///
 /// # Errors
 /// The first of what was found, after everything was looked at.
-pub(crate) fn check(job: &Name, plan: &Plan, settings: &Settings, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn check(job: &Name, plan: &Plan, settings: &Settings, world: &World, out: &mut dyn Write) -> Result<()> {
     let mut report = Report { out, first: None };
     report.line("ok", &format!("plan: {} chains, {} tasks", plan.chains.len(), plan.tasks()));
-    let world = run::world();
-    store(job, plan, settings, &world, &mut report);
+    store(job, plan, settings, world, &mut report);
     for sink in plan.sinks.values() {
         let file_system = Arc::clone(&world.file_system);
         let context = SinkContext { job: job.clone(), sink: sink.name.clone(), generation: Generation::default(), file_system };

@@ -14,6 +14,7 @@ use std::time::Duration;
 use staunch_api::{Rejected, Source};
 use staunch_engine::cluster::JobEvent;
 use staunch_engine::job::{Linked, Settings, SourceStart, Stream};
+use staunch_engine::runtime::World;
 use staunch_types::{Error, ErrorKind, Name, Result};
 
 use crate::exit::{self, ExitStage};
@@ -35,6 +36,7 @@ pub struct Environment {
     role: Role,
     tell: Option<Tell>,
     stopper: Stopper,
+    world: Option<World>,
 }
 
 /// Whose the environment is.
@@ -138,7 +140,7 @@ impl Environment {
     #[must_use]
     pub fn new(settings: Settings) -> Environment {
         let engine = staunch_engine::job::Environment::new(settings);
-        Environment { engine, given: Given::default(), role: Role::Embedded, tell: None, stopper: Stopper::default() }
+        Environment { engine, given: Given::default(), role: Role::Embedded, tell: None, stopper: Stopper::default(), world: None }
     }
 
     /// The settings; what was given from outside still wins over what is set here.
@@ -177,6 +179,13 @@ impl Environment {
     /// Hears what happens to the job.
     pub fn on_event(&mut self, tell: impl FnMut(&JobEvent) + 'static) {
         self.tell = Some(Box::new(tell));
+    }
+
+    /// Puts another world in the place of this machine: clock, files, threads for what blocks. For tests, whose files refuse, and
+    /// whose processes die at a chosen step.
+    pub fn world(&mut self, world: World) -> &mut Self {
+        self.world = Some(world);
+        self
     }
 
     /// Does with the job what the program was told: runs it until it ends, prints its plan, or checks it.
@@ -228,7 +237,7 @@ impl Environment {
             Role::Embedded => Progress::silent(&job, &plan, tell),
         };
         let progress = Rc::new(RefCell::new(progress));
-        let result = run::run(plan, &job, &self.engine.settings, &self.stopper, &progress);
+        let result = run::run(plan, &job, &self.engine.settings, self.world.take().unwrap_or_else(run::world), &self.stopper, &progress);
         let mut progress = progress.borrow_mut();
         if progress.ran() {
             *stage = ExitStage::Running;
@@ -249,6 +258,6 @@ impl Environment {
     fn check(mut self, job: &str) -> Result<()> {
         let job = self.ready(job)?;
         let plan = self.engine.plan()?;
-        check::check(&job, &plan, &self.engine.settings, &mut std::io::stdout())
+        check::check(&job, &plan, &self.engine.settings, &self.world.take().unwrap_or_else(run::world), &mut std::io::stdout())
     }
 }

@@ -102,10 +102,10 @@ pub(crate) fn run<W: Watch + 'static>(
     plan: Plan,
     job: &Name,
     settings: &Settings,
+    world: World,
     stopper: &Stopper,
     watch: &std::rc::Rc<std::cell::RefCell<W>>,
 ) -> Result<Reason> {
-    let world = world();
     let opened = open(settings, job, &world)?;
     let mut config = settings.run.clone();
     config.job = job.clone();
