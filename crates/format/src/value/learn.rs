@@ -284,20 +284,27 @@ impl Learner {
         change(self).err().unwrap_or(Interrupt::Reshaped)
     }
 
-    /// The place of a field that is not simply the next one of a dense struct; writes its number if the struct is sparse.
+    /// The position and place of a field that is not simply the next one of a dense struct, where `next` is the position expected;
+    /// writes its number if the struct is sparse.
     #[inline(never)]
-    pub(super) fn field(&mut self, place: PlaceId, index: &mut usize, name: &'static str, out: &mut Vec<u8>) -> Result<PlaceId, Interrupt> {
-        let Shape::Struct(shape) = &mut self.places[place as usize] else { unreachable!("a struct's fields are asked of a struct") };
+    pub(super) fn field(
+        &mut self,
+        place: PlaceId,
+        next: usize,
+        name: &'static str,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, PlaceId), Interrupt> {
+        let shape = self.struct_mut(place);
         let count = shape.fields.len();
         let sparse = shape.sparse;
-        let known = match shape.fields.get(*index) {
-            Some(next) if same(&next.name, name) => Some(*index),
+        let known = match shape.fields.get(next) {
+            Some(field) if same(&field.name, name) => Some(next),
             _ if sparse => shape.fields.iter().position(|field| same(&field.name, name)),
             _ => None,
         };
         let at = match known {
             Some(at) => at,
-            None if sparse || (self.origins[place as usize].open && *index == count) => {
+            None if sparse || (self.origins[place as usize].open && next == count) => {
                 let field = Field { name: Cow::Borrowed(name), place: self.new_place(place, Shape::Unknown)? };
                 self.struct_mut(place).fields.push(field);
                 count
@@ -307,10 +314,9 @@ impl Learner {
         if sparse {
             put_length(out, at as u64 + 1);
         }
-        *index = at;
         let field = &mut self.struct_mut(place).fields[at];
         field.name = Cow::Borrowed(name);
-        Ok(field.place)
+        Ok((at, field.place))
     }
 
     /// The place of a field by its name, which is added if it was never seen.

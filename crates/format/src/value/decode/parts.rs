@@ -186,42 +186,53 @@ impl<'de> de::MapAccess<'de> for Entries<'_, '_, 'de> {
 /// The fields of a struct that are still to be read.
 pub(in crate::value) struct FieldsLeft<'s> {
     shape: &'s Struct,
+    /// Position of the next field, if all are there.
     next: usize,
+    /// The byte that ends a struct with numbered fields, or with none, was read.
+    ended: bool,
 }
 
 impl<'s> FieldsLeft<'s> {
     #[inline]
     pub(in crate::value) fn new(shape: &'s Struct) -> FieldsLeft<'s> {
-        FieldsLeft { shape, next: 0 }
+        FieldsLeft { shape, next: 0, ended: false }
     }
 
     /// The next field that is present; its part follows in the reader.
     #[inline]
     pub(in crate::value) fn next(&mut self, place: &mut Place<'s, '_, '_>) -> Result<Option<(&'s str, PlaceId)>, ValueError> {
+        match self.shape.fields.get(self.next) {
+            Some(field) if !self.shape.sparse => {
+                self.next += 1;
+                Ok(Some((&field.name, field.place)))
+            }
+            _ => self.next_numbered_or_end(place),
+        }
+    }
+
+    #[inline(never)]
+    fn next_numbered_or_end(&mut self, place: &mut Place<'s, '_, '_>) -> Result<Option<(&'s str, PlaceId)>, ValueError> {
         let fields = &self.shape.fields;
-        let at = match self.shape.sparse {
-            false if fields.is_empty() && self.next == 0 => {
-                place.nothing()?;
-                self.next = 1;
-                return Ok(None);
+        if self.ended || (!self.shape.sparse && !fields.is_empty()) {
+            return Ok(None);
+        }
+        if !self.shape.sparse {
+            self.ended = true;
+            place.nothing()?;
+            return Ok(None);
+        }
+        let offset = place.reader.offset();
+        match place.reader.length()? {
+            0 => {
+                self.ended = true;
+                Ok(None)
             }
-            false if self.next >= fields.len() => return Ok(None),
-            false => self.next,
-            true if self.next == usize::MAX => return Ok(None),
-            true => {
-                let offset = place.reader.offset();
-                match place.reader.length()? {
-                    0 => {
-                        self.next = usize::MAX;
-                        return Ok(None);
-                    }
-                    number if number <= fields.len() as u64 => number as usize - 1,
-                    number => return Err(malformed(format!("field {number} of struct {} is not in its schema", self.shape.name), offset)),
-                }
+            number if number <= fields.len() as u64 => {
+                let field = &fields[number as usize - 1];
+                Ok(Some((&field.name, field.place)))
             }
-        };
-        self.next = at + 1;
-        Ok(Some((&fields[at].name, fields[at].place)))
+            number => Err(malformed(format!("field {number} of struct {} is not in its schema", self.shape.name), offset)),
+        }
     }
 }
 

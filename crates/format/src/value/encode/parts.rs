@@ -202,7 +202,7 @@ pub(in crate::value) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    #[inline]
+    #[inline(always)]
     fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Interrupt> {
         let Walker { learner, out, place, depth } = &mut self.walker;
         let expected = match &learner.places[*place as usize] {
@@ -214,7 +214,11 @@ impl Fields<'_> {
         };
         let field = match expected {
             Some(field) => field,
-            None => learner.field(*place, &mut self.next, name, out)?,
+            None => {
+                let (at, field) = learner.field(*place, self.next, name, out)?;
+                self.next = at;
+                field
+            }
         };
         self.next += 1;
         self.count += 1;
@@ -235,7 +239,7 @@ macro_rules! fields {
         impl ser::$trait for Fields<'_> {
             type Ok = ();
             type Error = Interrupt;
-            #[inline]
+            #[inline(always)]
             fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Interrupt> {
                 self.field(name, value)
             }
@@ -243,7 +247,7 @@ macro_rules! fields {
             fn skip_field(&mut self, _name: &'static str) -> Result<(), Interrupt> {
                 self.skip()
             }
-            #[inline]
+            #[inline(always)]
             fn end(self) -> Result<(), Interrupt> {
                 self.walker.learner.end_struct(self.walker.place, self.count, self.walker.out)
             }
