@@ -128,9 +128,10 @@ impl Keeper {
         if let Some(part) = part {
             states.each(&mut |state| {
                 if let Some(segments) = self.segments.get_mut(state.name()) {
-                    let needed = state.segments();
-                    segments.retain(|s| needed.contains(&s.epoch));
-                    part.states.insert(state.name().to_owned(), segments.clone());
+                    // A segment that this epoch does without may be needed by the next, once its own epoch is durable.
+                    segments.retain(|s| state.retains(s.epoch));
+                    let needed = segments.iter().filter(|s| state.segments().contains(&s.epoch));
+                    part.states.insert(state.name().to_owned(), needed.cloned().collect());
                 }
             });
         }

@@ -132,6 +132,7 @@ impl<P: Copy> Chain<P> {
             && link.epoch > self.confirmed.epoch
         {
             self.confirmed = link.clone();
+            self.recent.iter_mut().filter(|(recent, _)| *recent < epoch).for_each(|(_, link)| *link = None);
         }
     }
 
@@ -141,6 +142,12 @@ impl<P: Copy> Chain<P> {
             Some((_, Some(link))) => &link.segments,
             Some((_, None)) | None => &self.confirmed.segments,
         }
+    }
+
+    /// Whether a later snapshot may need the segment of an epoch.
+    pub(super) fn retains(&self, epoch: Epoch) -> bool {
+        let recent = self.recent.iter().filter_map(|(_, link)| link.as_ref());
+        std::iter::once(&self.confirmed).chain(recent).any(|link| link.segments.contains(&epoch))
     }
 
     /// The state was restored from a segment of an epoch; epochs come in order.
@@ -206,6 +213,8 @@ mod tests {
             assert_eq!(state.snapshot(8), rewritten);
             assert_eq!(state.segments(), segments);
             state.confirm();
+            let retained: Vec<u64> = (0..10).filter(|epoch| state.chain.retains(Epoch(*epoch))).collect();
+            assert_eq!(retained, segments);
         }
     }
 
@@ -217,6 +226,7 @@ mod tests {
         assert_eq!(state.snapshot(8), 0..4);
         assert_eq!(state.snapshot(8), 0..4);
         assert_eq!(state.segments(), [1, 3]);
+        assert!(state.chain.retains(Epoch(2)), "it may still be confirmed");
         state.chain.confirm(Epoch(2));
         assert_eq!(state.chain.confirmed(), Epoch(2));
         assert_eq!(state.snapshot(8), 4..8);

@@ -30,10 +30,19 @@ impl<F: FnMut(&str, Vec<u8>)> BlockSink for F {
     }
 }
 
+/// How a snapshot ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// The checkpoint of the epoch is durable.
+    Durable(Epoch),
+    /// The snapshot in progress will not be completed.
+    GivenUp,
+}
+
 /// One stored state: a name, and entries that a snapshot writes.
 ///
 /// A snapshot is a `freeze` at the barrier, then calls of `drain` until it is done, with changes of the state at any time
-/// between; then `confirm` when the checkpoint is durable, or nothing if it never will be.
+/// between; then `settle` when the checkpoint is durable, or nothing if it never will be.
 pub trait StoredState {
     /// The name under which it is stored.
     fn name(&self) -> &str;
@@ -52,11 +61,12 @@ pub trait StoredState {
     /// The epochs whose segments are needed to restore the latest snapshot, its own included.
     fn segments(&self) -> &[Epoch];
 
-    /// The checkpoint of an epoch is durable. An epoch that was given up changes nothing.
-    fn confirm(&mut self, epoch: Epoch);
+    /// Whether a later snapshot may need the segment of an epoch. One that it need not may be forgotten.
+    fn retains(&self, epoch: Epoch) -> bool;
 
-    /// Gives up the snapshot in progress, if there is one; the next one writes all that it should have.
-    fn abandon(&mut self);
+    /// The checkpoint of an epoch is durable: later snapshots need not repeat it. Or the snapshot in progress is given up: the
+    /// next one writes all that it should have. Neither changes anything if there is no such snapshot.
+    fn settle(&mut self, settlement: Settlement);
 
     /// Applies a block of an epoch as far as it lies in the task's groups; blocks come in order.
     ///
@@ -133,12 +143,12 @@ pub fn drain<K>(states: &mut dyn KeyedStates<K>, budget: &mut Budget, sink: &mut
 
 /// Tells all states of an operator that the checkpoint of an epoch is durable.
 pub fn confirm<K>(states: &mut dyn KeyedStates<K>, epoch: Epoch) {
-    states.each(&mut |state| state.confirm(epoch));
+    states.each(&mut |state| state.settle(Settlement::Durable(epoch)));
 }
 
 /// Gives up the snapshot in progress of all states of an operator.
 pub fn abandon<K>(states: &mut dyn KeyedStates<K>) {
-    states.each(&mut |state| state.abandon());
+    states.each(&mut |state| state.settle(Settlement::GivenUp));
 }
 
 /// Applies a block to the state it belongs to; whether there is such a state.

@@ -18,7 +18,7 @@ use staunch_types::{Epoch, KeyGroup, Result};
 
 use super::chain::{Chain, Load};
 use super::codec::{Key, SharedCodec, StateValue};
-use super::keyed::{BlockSink, KeyedStates, Scope, StoredState};
+use super::keyed::{BlockSink, KeyedStates, Scope, Settlement, StoredState};
 use super::table::{SlotId, SlotRange, StateTable, UNCONFIRMED_MAX};
 use super::writer::{Budget, Outlet, Progress};
 
@@ -195,6 +195,14 @@ impl<K: Key, V: StateValue> Panes<K, V> {
         None
     }
 
+    fn abandon(&mut self) {
+        if self.writing.take().is_some() {
+            self.chain.abandon();
+            self.panes.iter_mut().for_each(|pane| pane.table.abandon());
+            self.garbage.extend(self.retiring.drain(..).map(|pane| pane.table));
+        }
+    }
+
     fn drain_parts(&mut self, writing: &mut Writing, budget: &mut Budget) -> Result<Progress> {
         let mut writer = self.outlet.writer(self.scope.groups, budget);
         for &namespace in self.cleared.unconfirmed.iter().flat_map(|(_, namespaces)| namespaces).skip(writing.cleared) {
@@ -306,15 +314,14 @@ impl<K: Key, V: StateValue> StoredState for Panes<K, V> {
         self.chain.segments()
     }
 
-    fn confirm(&mut self, epoch: Epoch) {
-        self.chain.confirm(epoch);
+    fn retains(&self, epoch: Epoch) -> bool {
+        self.chain.retains(epoch)
     }
 
-    fn abandon(&mut self) {
-        if self.writing.take().is_some() {
-            self.chain.abandon();
-            self.panes.iter_mut().for_each(|pane| pane.table.abandon());
-            self.garbage.extend(self.retiring.drain(..).map(|pane| pane.table));
+    fn settle(&mut self, settlement: Settlement) {
+        match settlement {
+            Settlement::Durable(epoch) => self.chain.confirm(epoch),
+            Settlement::GivenUp => self.abandon(),
         }
     }
 

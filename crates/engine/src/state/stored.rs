@@ -9,7 +9,7 @@ use staunch_types::{Epoch, Error, ErrorKind, Result};
 
 use super::chain::{Chain, Load};
 use super::codec::{Key, SharedCodec, StateValue};
-use super::keyed::{BlockSink, Scope, StoredState};
+use super::keyed::{BlockSink, Scope, Settlement, StoredState};
 use super::table::{SlotId, SlotRange, StateTable};
 use super::writer::{Budget, Outlet, Progress};
 
@@ -50,6 +50,13 @@ impl<K: Key, V: StateValue> Stored<K, V> {
     #[inline]
     pub fn table_mut(&mut self) -> &mut StateTable<K, V> {
         &mut self.table
+    }
+
+    fn abandon(&mut self) {
+        if self.table.is_draining() {
+            self.table.abandon();
+            self.chain.abandon();
+        }
     }
 
     fn apply(&mut self, change: &Change<'_>, keys: &Decoder, values: &Decoder) -> Result<()> {
@@ -104,14 +111,14 @@ impl<K: Key, V: StateValue> StoredState for Stored<K, V> {
         self.chain.segments()
     }
 
-    fn confirm(&mut self, epoch: Epoch) {
-        self.chain.confirm(epoch);
+    fn retains(&self, epoch: Epoch) -> bool {
+        self.chain.retains(epoch)
     }
 
-    fn abandon(&mut self) {
-        if self.table.is_draining() {
-            self.table.abandon();
-            self.chain.abandon();
+    fn settle(&mut self, settlement: Settlement) {
+        match settlement {
+            Settlement::Durable(epoch) => self.chain.confirm(epoch),
+            Settlement::GivenUp => self.abandon(),
         }
     }
 

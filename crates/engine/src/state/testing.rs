@@ -243,11 +243,12 @@ impl<S: Subject> World<S> {
             return;
         }
         let Some(mut snapshot) = self.in_progress.take() else { return };
-        let all = &self.segments;
+        let all = &mut self.segments;
         self.states.each(&mut |state| {
             let needed = state.segments();
-            let stored = all.get(state.name()).into_iter().flatten();
-            let kept: Vec<Segment> = stored.filter(|segment| needed.contains(&segment.epoch)).cloned().collect();
+            let stored = all.entry(state.name().into()).or_default();
+            stored.retain(|segment| state.retains(segment.epoch));
+            let kept: Vec<Segment> = stored.iter().filter(|segment| needed.contains(&segment.epoch)).cloned().collect();
             assert_eq!(kept.iter().map(|segment| segment.epoch).collect::<Vec<_>>(), needed, "every segment is there");
             snapshot.segments.insert(state.name().into(), kept);
         });
