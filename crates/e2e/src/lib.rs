@@ -12,4 +12,8 @@
 )]
 
 pub mod flights;
+pub mod world;
+pub mod process;
 pub mod lines;
+pub mod job;
+pub mod kills;

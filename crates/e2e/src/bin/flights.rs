@@ -1,38 +1,66 @@
-//! The job program of the end-to-end tests.
+//! The job program of the end-to-end tests: a job on flights, in a world where things go wrong. Says on standard output what happens.
+#![allow(clippy::disallowed_methods, reason = "a program reads its options")]
 
 use std::path::PathBuf;
 
 use clap::Parser;
 use staunch::{Environment, JobOptions};
 use staunch_e2e::flights::{self, Case, Places};
+use staunch_e2e::world::{self, Script, Throttle};
+use staunch_engine::cluster::JobEvent;
 
 /// One of the jobs on flights.
 #[derive(Parser)]
 struct Options {
     #[command(flatten)]
     job: JobOptions,
-    /// Which job.
+    /// Which job
     #[arg(long, value_enum)]
     case: Case,
-    /// File, directory or pattern with flights.
+    /// File, directory or pattern with flights
     #[arg(long)]
     input: PathBuf,
-    /// Where output goes.
+    /// Where output goes
     #[arg(long)]
     output: PathBuf,
-    /// Bytes of a split of a plain file.
+    /// Bytes of a split of a plain file
     #[arg(long, default_value_t = 1 << 20)]
     split_bytes: u64,
-    /// Bytes read at once.
+    /// Bytes read at once
     #[arg(long, default_value_t = 1 << 20)]
     chunk_bytes: usize,
+    /// What goes wrong at which step
+    #[arg(long, default_value = "")]
+    faults: String,
+    /// Bytes of input that are read in a second; 0 for as fast as it goes
+    #[arg(long, default_value_t = 0)]
+    throttle: u64,
 }
 
-fn main() -> staunch::Result<()> {
+fn main() -> anyhow::Result<()> {
     let options = Options::parse();
-    let env = Environment::from_options(&options.job);
+    let mut env = Environment::from_options(&options.job);
+    let script: Script = options.faults.parse()?;
+    env.world(world::faulty(script, (options.throttle > 0).then(|| Throttle::new(options.throttle))));
+    env.on_event(|event| println!("{}", line(event)));
     let places =
         Places { input: options.input, output: options.output, split_bytes: options.split_bytes, chunk_bytes: options.chunk_bytes };
     flights::write(&env, options.case, &places);
-    env.execute(&format!("flights-{}", options.case.letter()))
+    env.execute(&format!("flights-{}", options.case.letter()))?;
+    Ok(())
+}
+
+/// One line for each event.
+fn line(event: &JobEvent) -> String {
+    match event {
+        JobEvent::Claimed { generation, restored: Some(epoch) } => format!("claimed {generation} from {epoch}"),
+        JobEvent::Claimed { generation, restored: None } => format!("claimed {generation}"),
+        JobEvent::Swept { removed } => format!("swept {}", removed.len()),
+        JobEvent::Running { tasks } => format!("running {tasks}"),
+        JobEvent::EpochDurable { epoch, committables, .. } => format!("durable {epoch} with {committables}"),
+        JobEvent::EpochCommitted { epoch } => format!("committed {epoch}"),
+        JobEvent::EpochFailed { epoch, error } => format!("failed {epoch} {}", error.code()),
+        JobEvent::Restarting { error, .. } => format!("restarting {}", error.code()),
+        JobEvent::Finished { reason } => format!("finished {reason:?}"),
+    }
 }

@@ -1,0 +1,108 @@
+//! Kill loops: a job is killed at random moments, started again with another number of tasks each time, and must end as if nothing
+//! had happened.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::job::{Job, PATIENCE, Start};
+use crate::process::Finished;
+
+/// Numbers of tasks that a job is started with.
+const PARALLELISMS: [u32; 5] = [1, 2, 3, 5, 7];
+
+/// A kill loop.
+#[derive(Clone, Debug)]
+pub struct Kills {
+    /// How often the job is killed.
+    pub kills: u32,
+    /// Chooses moments and numbers of tasks.
+    pub seed: u64,
+    /// How a start is, but for the number of tasks.
+    pub start: Start,
+    /// The longest time from the first task to the kill.
+    pub run_max: Duration,
+}
+
+/// What happened in one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Kills.
+    pub kills: u32,
+    /// Those of a generation that had made an epoch durable.
+    pub after_progress: u32,
+    /// Those before any task ran.
+    pub while_starting: u32,
+}
+
+/// Numbers that look random: the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    fn duration(&mut self, max: Duration) -> Duration {
+        Duration::from_micros(self.below(max.as_micros() as u64))
+    }
+}
+
+impl Kills {
+    /// Kills the job, lets it end, and checks everything.
+    ///
+    /// # Errors
+    /// With whatever is not as it should be, and the seed.
+    pub fn run(&self, job: &Job) -> Result<Tally> {
+        self.try_run(job).with_context(|| format!("case {} with kill seed {}", job.case.letter(), self.seed))
+    }
+
+    fn try_run(&self, job: &Job) -> Result<Tally> {
+        let (mut random, mut tally, mut last) = (Random(self.seed), Tally::default(), 0);
+        while tally.kills < self.kills {
+            let parallelism = another(&mut random, last);
+            last = parallelism;
+            let finished = self.one(job, parallelism, &mut random).with_context(|| format!("kill {}", tally.kills + 1))?;
+            ensure!(
+                finished.was_killed(),
+                "the job ended before kill {} of {}: {}\n{}",
+                tally.kills + 1,
+                self.kills,
+                finished.status,
+                finished.errors
+            );
+            tally.kills += 1;
+            tally.after_progress += u32::from(finished.lines.iter().any(|l| l.starts_with("durable ")));
+            tally.while_starting += u32::from(!finished.lines.iter().any(|l| l.starts_with("running ")));
+        }
+        let full_speed = Start { throttle: 0, parallelism: another(&mut random, last), ..self.start.clone() };
+        job.run(&full_speed)?.expect(0)?;
+        job.check()?;
+        Ok(tally)
+    }
+
+    /// Starts the job and kills it: mostly some time after its tasks run, sometimes while it still starts.
+    fn one(&self, job: &Job, parallelism: u32, random: &mut Random) -> Result<Finished> {
+        let mut running = job.start(&Start { parallelism, ..self.start.clone() })?;
+        if random.below(5) == 0 {
+            return running.kill_after(random.duration(self.run_max / 4));
+        }
+        match running.until(PATIENCE, "task that runs", |line| line.starts_with("running "))? {
+            Some(_) => running.kill_after(random.duration(self.run_max)),
+            None => running.wait(PATIENCE),
+        }
+    }
+}
+
+fn another(random: &mut Random, last: u32) -> u32 {
+    let others: Vec<u32> = PARALLELISMS.into_iter().filter(|p| *p != last).collect();
+    others[random.below(others.len() as u64) as usize]
+}

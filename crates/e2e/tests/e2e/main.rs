@@ -1,0 +1,11 @@
+//! End to end: real processes, real files, kill -9. One binary.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::expect_used,
+    reason = "end-to-end tests start processes, look at clocks and touch files themselves"
+)]
+
+mod support;
+mod expected;
+mod killed;
