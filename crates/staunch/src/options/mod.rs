@@ -45,9 +45,8 @@ pub enum Command {
 /// }
 ///
 /// let options = MyOptions::parse_from(["my-job", "plan", "--input", "payments", "--parallelism", "2"]);
-/// let env = staunch::Environment::from_options(&options.job)?;
+/// let env = staunch::Environment::from_options(&options.job);
 /// # let _ = env;
-/// # Ok::<(), staunch::Error>(())
 /// ```
 #[derive(Args, Clone, Debug, Default)]
 pub struct JobOptions {

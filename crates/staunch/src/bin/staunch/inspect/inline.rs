@@ -1,6 +1,6 @@
 //! Small values in a manifest: splits with their positions, clocks, what a writer carries over.
 //!
-//! Those whose form is known are decoded; others are shown in hexadecimal, never guessed.
+//! Those whose form is known are decoded; others are shown in hexadecimal, never guessed. Each is shown under the name of what it is.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,18 @@ pub(super) fn rows(operator: &OperatorPart) -> Vec<Row> {
     all.filter(|(_, inline)| !inline.bytes.0.is_empty()).flat_map(|(task, inline)| decoded(task, inline)).collect()
 }
 
+/// Per name: how many there are, and their bytes.
+pub(super) fn sizes(operator: &OperatorPart) -> BTreeMap<String, (usize, u64)> {
+    let mut sizes: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+    for (task, inline) in operator.tasks.iter().flat_map(|task| task.inline.iter().map(move |inline| (task.task, inline))) {
+        let rows = if inline.bytes.0.is_empty() { Vec::new() } else { decoded(task, inline) };
+        let Some(first) = rows.first() else { continue };
+        let size = sizes.entry(first.state.clone()).or_default();
+        *size = (size.0 + rows.len(), size.1 + inline.bytes.0.len() as u64);
+    }
+    sizes
+}
+
 fn decoded(task: TaskId, inline: &Inline) -> Vec<Row> {
     let row = |key: Value, value: Value| Row { state: inline.kind.clone(), namespace: 0, key, value };
     let bytes = inline.bytes.0.as_slice();
@@ -34,6 +46,11 @@ fn decoded(task: TaskId, inline: &Inline) -> Vec<Row> {
             // The form of the engine's clocks: the greatest time of each split.
             if let Some(clocks) = own::<BTreeMap<String, Timestamp>>(bytes) {
                 return clocks.into_iter().map(|(split, time)| row(json!(split), json!(time.0))).collect();
+            }
+        }
+        "window" | "process" => {
+            if let Some(watermark) = own::<Timestamp>(bytes) {
+                return vec![Row { state: "watermark".into(), ..row(json!(format!("task {task}")), json!(watermark.0)) }];
             }
         }
         _ => {}

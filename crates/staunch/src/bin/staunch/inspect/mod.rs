@@ -16,7 +16,6 @@ use staunch_types::{Epoch, Error, ErrorKind, Result};
 
 use crate::job_folder::{JobFolder, Stored};
 use crate::output::{self, Table};
-use state::Row;
 
 /// Options of `staunch inspect`.
 #[derive(Args)]
@@ -110,11 +109,8 @@ fn overview(folder: &JobFolder, manifest: &Manifest) -> Result<Answer> {
             let found = state::read(folder, manifest, operator, &name)?;
             rows.push(line(&name, found.rows.len(), found.bytes, found.segments));
         }
-        let small: Vec<Row> = inline::rows(operator);
-        let kinds: std::collections::BTreeSet<&str> = small.iter().map(|row| row.state.as_str()).collect();
-        for kind in kinds {
-            let bytes: usize = operator.tasks.iter().flat_map(|t| &t.inline).filter(|i| i.kind == kind).map(|i| i.bytes.0.len()).sum();
-            rows.push(line(kind, small.iter().filter(|row| row.state == kind).count(), bytes as u64, 0));
+        for (name, (entries, bytes)) in inline::sizes(operator) {
+            rows.push(line(&name, entries, bytes, 0));
         }
     }
     Ok(Answer { header: &["OPERATOR", "KIND", "TASKS>", "STATE", "ENTRIES>", "BYTES>", "SEGMENTS>"], rows })
