@@ -1,4 +1,6 @@
-//! RESULT lines.
+//! RESULT lines, with the keys that the Flink programs and the plain loops print.
+//!
+//! Owns: how windows become one median. Does not own: what was measured.
 
 use std::path::Path;
 

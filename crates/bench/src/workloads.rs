@@ -1,4 +1,6 @@
-//! The workloads.
+//! The workloads: the same records and steps as in the Flink programs and the plain loops.
+//!
+//! Owns: the pipelines, and the order in which `all` runs them. Does not own: how a rate is measured (source), how it is printed (report).
 
 use std::borrow::Cow;
 use std::path::PathBuf;

@@ -18,9 +18,7 @@ mod stateless;
 mod event_time;
 mod link;
 mod unsealed;
-mod keeper;
-mod stateful_map;
-mod process;
+mod keyed;
 pub mod window;
 
 pub use chain::{Activity, Chain, Control};
@@ -30,5 +28,5 @@ pub use stateless::{Filter, FilterNode, FlatMap, FlatMapNode, Identity, Inspect,
 pub use event_time::{EventTime, EventTimeNode, GuardAhead, Watermarks};
 pub use link::{Link, LinkOutput, SplitOutput};
 pub use unsealed::Unsealed;
-pub use stateful_map::{StatefulMap, StatefulMapNode};
-pub use process::{Process, ProcessContext, ProcessNode, ProcessStep, Timer};
+pub(crate) use keyed::Keeper;
+pub use keyed::{Process, ProcessContext, ProcessNode, ProcessStep, StatefulMap, StatefulMapNode, Timer};

@@ -1,4 +1,6 @@
-//! Time.
+//! Time, as everything else is told it.
+//!
+//! Owns: the contract of a clock and the system's own. Does not own: event time, which comes from records.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,6 @@
-//! Incremental aggregates.
+//! Incremental aggregates: a window keeps one accumulator for each key, never the records.
+//!
+//! Owns: the contract of an aggregate, and folds made of closures. Does not own: which records are added, when a result is asked for.
 
 use std::marker::PhantomData;
 

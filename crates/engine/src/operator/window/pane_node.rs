@@ -7,8 +7,7 @@ use staunch_types::{Name, Result, Timestamp, stable_hash};
 use super::{Aggregate, FIRE_RESULTS_MAX, Panes, Window, WindowResult};
 use crate::exchange::{Batch, Hashed, KeySelector};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
-use crate::operator::keeper::Keeper;
-use crate::operator::{Activity, Chain, Control, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
+use crate::operator::{Activity, Chain, Control, Keeper, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::state::panes::Panes as PaneTables;
 use crate::state::table::SlotId;
 

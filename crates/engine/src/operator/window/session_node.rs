@@ -8,8 +8,7 @@ use staunch_types::{Name, Result, Timestamp};
 use super::{Aggregate, FIRE_RESULTS_MAX, Session, WindowResult};
 use crate::exchange::{Hashed, KeySelector};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
-use crate::operator::keeper::Keeper;
-use crate::operator::{Activity, Chain, Control, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
+use crate::operator::{Activity, Chain, Control, Keeper, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::state::kinds::ValueState;
 use crate::state::timers::{Due, Timers};
 

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use staunch_types::{Name, Result, Timestamp};
 
-use super::keeper::Keeper;
-use super::{Activity, Chain, Control, Named, OperatorCounts, TaskContext, Transform, Unsealed};
+use super::Keeper;
+use crate::operator::{Activity, Chain, Control, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::exchange::{Batch, Hashed, KeySelector};
 use crate::job::TaskBuild;
 use crate::state::codec::StateValue;

@@ -9,8 +9,8 @@
 
 use staunch_types::{Name, Result, Tick, Timestamp};
 
-use super::keeper::Keeper;
-use super::{Activity, Chain, Control, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
+use super::Keeper;
+use crate::operator::{Activity, Chain, Control, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::exchange::{Hashed, KeySelector};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
 use crate::state::codec::Key;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use staunch_format::block::BlockReader;
 use staunch_types::{Epoch, Error, ErrorKind, KeyGroupRange, Name, Result};
 
-use super::{Activity, TaskContext};
+use crate::operator::{Activity, TaskContext};
 use crate::checkpoint::{Loader, Segment};
 use crate::job::TaskBuild;
 use crate::state::keyed::{self, KeyedStates};

@@ -1,0 +1,12 @@
+//! Steps with keyed state: rolling values and process functions; and the keeper, by which the state of any operator gets into snapshots
+//! and back.
+//!
+//! Owns: the nodes that hold keyed state other than windows. Does not own: the kinds of state (state), windows (window).
+
+mod keeper;
+mod stateful_map;
+mod process;
+
+pub(crate) use keeper::Keeper;
+pub use stateful_map::{StatefulMap, StatefulMapNode};
+pub use process::{Process, ProcessContext, ProcessNode, ProcessStep, Timer};
