@@ -292,7 +292,7 @@ impl RunningGeneration {
                 let scope = self.scope(sink, older_than);
                 self.committers.submit(sink, op, Work::Sweep(scope));
             }
-            Effect::WritersMayStart => self.start_writers(around),
+            Effect::WritersMayStart => self.start_writers(around)?,
             Effect::Trigger { attempt, reason, tasks: _ } => self.trigger(attempt, reason, around)?,
             Effect::AbandonEpoch { attempt } => {
                 self.acks.remove(&attempt);
@@ -436,12 +436,15 @@ impl RunningGeneration {
         scope
     }
 
-    fn start_writers(&mut self, around: &mut Surroundings<'_>) {
+    fn start_writers(&mut self, around: &mut Surroundings<'_>) -> Result<()> {
         if let Some(tasks) = &mut self.tasks {
+            let now = around.world.clock.now();
+            self.sources.iter_mut().try_for_each(|source| source.begin(now, &tasks.mailboxes))?;
             let tasks = tasks.place(around);
             self.progress.push(failover::Event::Restarted);
             (around.tell)(JobEvent::Running { tasks });
         }
+        Ok(())
     }
 
     fn trigger(&mut self, attempt: Attempt, reason: Reason, around: &mut Surroundings<'_>) -> Result<()> {

@@ -67,10 +67,13 @@ impl SourceDriver {
         };
         let mut held = BTreeMap::new();
         let unassigned = restored.map(|r| r.unassigned.clone()).unwrap_or_default();
+        let begun = unfinished.len();
         for (order, split) in unfinished.into_iter().chain(unassigned).enumerate() {
             held.insert(SplitKey { order: order as u64, id: split.id }, split.bytes);
         }
-        let facts = assign::Facts { known: held.keys().cloned().collect(), finished: BTreeSet::new(), parallelism };
+        let known: BTreeSet<SplitKey> = held.keys().cloned().collect();
+        let begun = known.iter().take(begun).cloned().collect();
+        let facts = assign::Facts { known, finished: BTreeSet::new(), begun, parallelism };
         SourceDriver {
             name: plan.name.clone(),
             chain,
@@ -99,6 +102,11 @@ impl SourceDriver {
     pub(super) fn record(&self) -> SourceRecord {
         let unassigned = self.held.iter().map(|(k, bytes)| SplitBytes { id: k.id.clone(), bytes: bytes.clone() }).collect();
         SourceRecord { state: self.state.clone(), unassigned }
+    }
+
+    /// Gives out what was being read at the checkpoint, before the readers begin: so each knows what it holds the watermark back for.
+    pub(super) fn begin(&mut self, now: Tick, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {
+        self.step(now, Event::Found { splits: Vec::new() }, mailboxes)
     }
 
     /// A reader has nothing to read.

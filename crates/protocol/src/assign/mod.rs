@@ -6,7 +6,9 @@
 //! Invariants:
 //! 1. Every key group belongs to exactly one task, and every known, unfinished split to at most one; to exactly one as soon as tasks ask.
 //! 2. The same facts and events give the same assignment.
-//! 3. In mode [`Mode::Eager`], tasks differ by at most one in the splits they were given, as far as restored splits allow.
+//! 3. What was being read goes to readers at once after a restore, in both modes: while it waited, nobody would hold the watermark back for
+//!    it, and its records would be late.
+//! 4. In mode [`Mode::Eager`], tasks differ by at most one in the splits they were given, as far as restored splits allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -93,13 +95,15 @@ pub struct Facts<S> {
     pub known: BTreeSet<S>,
     /// Those read to their end.
     pub finished: BTreeSet<S>,
+    /// Those that a reader had and has not read to their end.
+    pub begun: BTreeSet<S>,
     /// Tasks that read now.
     pub parallelism: u32,
 }
 
 impl<S> Default for Facts<S> {
     fn default() -> Self {
-        Facts { known: BTreeSet::new(), finished: BTreeSet::new(), parallelism: 1 }
+        Facts { known: BTreeSet::new(), finished: BTreeSet::new(), begun: BTreeSet::new(), parallelism: 1 }
     }
 }
 
@@ -110,6 +114,8 @@ pub struct Splits<S: Ord> {
     known: BTreeSet<S>,
     finished: BTreeSet<S>,
     unassigned: BTreeSet<S>,
+    /// Those of the unassigned that were being read before.
+    begun: BTreeSet<S>,
     tasks: BTreeMap<u32, Task<S>>,
     search_ended: bool,
     stale: Count,
@@ -132,6 +138,7 @@ impl<S: Ord + Clone + std::fmt::Debug> Splits<S> {
         Splits {
             mode,
             unassigned: facts.known.difference(&facts.finished).cloned().collect(),
+            begun: facts.begun.intersection(&facts.known).filter(|split| !facts.finished.contains(split)).cloned().collect(),
             known: facts.known.union(&facts.finished).cloned().collect(),
             finished: facts.finished,
             tasks: (0..facts.parallelism).map(|index| (index, task())).collect(),
@@ -192,9 +199,11 @@ impl<S: Ord + Clone + std::fmt::Debug> Splits<S> {
 
     fn assign(&mut self, out: &mut Vec<Effect<S>>) {
         while !self.unassigned.is_empty() {
-            let candidates = self.tasks.iter_mut().filter(|(_, task)| self.mode == Mode::Eager || task.asks);
+            let at_once = self.mode == Mode::Eager || !self.begun.is_empty();
+            let candidates = self.tasks.iter_mut().filter(|(_, task)| at_once || task.asks);
             let Some((&index, task)) = candidates.min_by_key(|(index, task)| (task.reading.len(), **index)) else { break };
-            let Some(split) = self.unassigned.pop_first() else { break };
+            let Some(split) = self.begun.pop_first().or_else(|| self.unassigned.first().cloned()) else { break };
+            self.unassigned.remove(&split);
             task.reading.insert(split.clone());
             task.asks = false;
             if broken(Mutation::SplitTwice) {

@@ -1,4 +1,4 @@
-//! Transcripts of assignment: `splits eager|on-request tasks=2 [known=a,b] [finished=a]`, `found a b`, `search ended`,
+//! Transcripts of assignment: `splits eager|on-request tasks=2 [known=a,b] [finished=a] [begun=b]`, `found a b`, `search ended`,
 //! `requested 0`, `finished 0 a`.
 
 use std::collections::BTreeSet;
@@ -26,6 +26,7 @@ impl Words {
                 Some(("tasks", count)) => facts.parallelism = words::number(count),
                 Some(("known", splits)) => facts.known = names(splits),
                 Some(("finished", splits)) => facts.finished = names(splits),
+                Some(("begun", splits)) => facts.begun = names(splits),
                 _ => panic!("no setting `{setting}`"),
             }
         }
@@ -74,6 +75,11 @@ fn files_go_to_whoever_asks() {
 #[test]
 fn after_a_rescale_every_unfinished_split_is_given_out_once() {
     check::<Words>("after_a_rescale_every_unfinished_split_is_given_out_once");
+}
+
+#[test]
+fn what_was_being_read_goes_out_at_once_after_a_restore() {
+    check::<Words>("what_was_being_read_goes_out_at_once_after_a_restore");
 }
 
 #[test]
