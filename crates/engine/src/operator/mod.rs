@@ -28,5 +28,5 @@ pub use stateless::{Filter, FilterNode, FlatMap, FlatMapNode, Identity, Inspect,
 pub use event_time::{EventTime, EventTimeNode, GuardAhead, Watermarks};
 pub use link::{Link, LinkOutput, SplitOutput};
 pub use unsealed::Unsealed;
-pub(crate) use keyed::Keeper;
+pub(crate) use keyed::{Ahead, Keeper};
 pub use keyed::{Process, ProcessContext, ProcessNode, ProcessStep, StatefulMap, StatefulMapNode, Timer};

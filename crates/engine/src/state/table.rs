@@ -133,6 +133,30 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         change(&mut unsafe { self.live_entry_mut(slot) }.1)
     }
 
+    /// [`Self::update`] with a guess of the slot from [`Self::prefetch_entry`], which spares the index when it is right.
+    #[inline]
+    pub fn update_guessed<Q, R>(
+        &mut self,
+        guess: Option<SlotId>,
+        hash: u64,
+        key: &Q,
+        init: impl FnOnce() -> V,
+        change: impl FnOnce(&mut V) -> R,
+    ) -> R
+    where
+        K: Borrow<Q>,
+        Q: Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        match guess {
+            Some(slot) if self.entry(slot).is_some_and(|(found, _)| found.borrow() == key) => {
+                self.touch(slot);
+                // SAFETY: `entry` found the slot live.
+                change(&mut unsafe { self.live_entry_mut(slot) }.1)
+            }
+            Some(_) | None => self.update(hash, key, init, change),
+        }
+    }
+
     /// Changes the value of a key if there is one.
     #[inline]
     pub fn update_existing<Q, R>(&mut self, hash: u64, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
@@ -260,15 +284,15 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         prefetch(self.index.address(hash));
     }
 
-    /// Asks the processor for the entry that a later lookup of the hash reads; best some records after `prefetch_index`.
+    /// Asks the processor for the entry that a later lookup of the hash reads; best some records after `prefetch_index`. Where it
+    /// probably is, for [`Self::update_guessed`].
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        if let Some(slot) = self.index.guess(hash)
-            && let Some(run) = self.runs.get(slot.chunk())
-        {
-            prefetch(run.chunk.address(slot.offset()));
-            prefetch(run.marks.address(slot.offset()));
-        }
+    pub fn prefetch_entry(&self, hash: u64) -> Option<SlotId> {
+        let slot = self.index.guess(hash)?;
+        let run = self.runs.get(slot.chunk())?;
+        prefetch(run.chunk.address(slot.offset()));
+        prefetch(run.marks.address(slot.offset()));
+        Some(slot)
     }
 
     /// Frees up to about `entries` entries of a table that is no longer used; whether any is left to free.

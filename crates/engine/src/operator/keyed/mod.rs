@@ -4,9 +4,11 @@
 //! Owns: the nodes that hold keyed state other than windows. Does not own: the kinds of state (state), windows (window).
 
 mod keeper;
+mod ahead;
 mod stateful_map;
 mod process;
 
 pub(crate) use keeper::Keeper;
+pub(crate) use ahead::Ahead;
 pub use stateful_map::{StatefulMap, StatefulMapNode};
 pub use process::{Process, ProcessContext, ProcessNode, ProcessStep, Timer};

@@ -4,16 +4,15 @@ use std::marker::PhantomData;
 
 use staunch_types::{Name, Result, Timestamp};
 
-use super::Keeper;
+use super::{Ahead, Keeper};
 use crate::operator::{Activity, Chain, Control, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::exchange::{Batch, Hashed, KeySelector};
 use crate::job::TaskBuild;
 use crate::state::codec::StateValue;
 use crate::state::kinds::ValueState;
+use crate::state::table::SlotId;
 
 const STATE: &str = "value";
-/// Records ahead whose state is fetched into the cache.
-const AHEAD: usize = 8;
 
 /// The step that keeps a value per key.
 pub struct StatefulMap<K, V, I, F, Out> {
@@ -75,6 +74,29 @@ pub struct StatefulMapNode<T, K: KeySelector<T>, V, I, F, N> {
     next: N,
 }
 
+impl<T, K, V, I, F, N> StatefulMapNode<T, K, V, I, F, N>
+where
+    T: Send + 'static,
+    K: KeySelector<T>,
+    V: StateValue,
+{
+    #[inline]
+    fn add<Out>(&mut self, guess: Option<SlotId>, value: Hashed<T>, time: Timestamp)
+    where
+        I: Fn() -> V,
+        F: Fn(&mut V, &T) -> Out,
+        N: Chain<Out>,
+    {
+        self.counts.records_in += 1;
+        let Hashed { hash, value } = value;
+        let (table, init, function, named) = (self.state.stored_mut().table_mut(), &self.init, &self.function, &self.named);
+        let out = self
+            .selector
+            .with(&value, |key| named.run(|| table.update_guessed(guess, hash, key, init, |state| function(state, &value))));
+        self.next.push(out, time);
+    }
+}
+
 impl<T, K, V, I, F, Out, N> Chain<Hashed<T>> for StatefulMapNode<T, K, V, I, F, N>
 where
     T: Send + 'static,
@@ -86,24 +108,15 @@ where
 {
     #[inline]
     fn push(&mut self, value: Hashed<T>, time: Timestamp) {
-        self.counts.records_in += 1;
-        let Hashed { hash, value } = value;
-        let (table, init, function, named) = (self.state.stored_mut().table_mut(), &self.init, &self.function, &self.named);
-        let out = self.selector.with(&value, |key| named.run(|| table.update(hash, key, init, |state| function(state, &value))));
-        self.next.push(out, time);
+        self.add(None, value, time);
     }
 
     fn push_batch(&mut self, batch: &mut Batch<Hashed<T>>) {
-        batch.rest().iter().take(2 * AHEAD).for_each(|e| self.state.stored().table().prefetch_index(e.value.hash));
+        let mut ahead = Ahead::begin(self.state.stored().table(), batch);
         while self.room() {
-            if let Some(ahead) = batch.rest().get(2 * AHEAD) {
-                self.state.stored().table().prefetch_index(ahead.value.hash);
-            }
-            if let Some(ahead) = batch.rest().get(AHEAD) {
-                self.state.stored().table().prefetch_entry(ahead.value.hash);
-            }
+            let guess = ahead.next(self.state.stored().table(), batch);
             match batch.take() {
-                Some(element) => self.push(element.value, element.time),
+                Some(element) => self.add(guess, element.value, element.time),
                 None => return,
             }
         }

@@ -7,13 +7,11 @@ use staunch_types::{Name, Result, Timestamp, stable_hash};
 use super::{Aggregate, FIRE_RESULTS_MAX, Panes, Window, WindowResult};
 use crate::exchange::{Batch, Hashed, KeySelector};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
-use crate::operator::{Activity, Chain, Control, Keeper, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
+use crate::operator::{Activity, Ahead, Chain, Control, Keeper, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::state::panes::Panes as PaneTables;
 use crate::state::table::SlotId;
 
 const INLINE: &str = "window";
-/// Records ahead whose state is fetched into the cache.
-const AHEAD: usize = 8;
 
 /// The step that aggregates records by key and window.
 pub struct PaneWindow<K, A> {
@@ -123,11 +121,22 @@ where
     }
 
     #[inline]
-    fn add(&mut self, hash: u64, value: &T, pane: i64) {
+    fn add(&mut self, guess: Option<SlotId>, hash: u64, value: &T, pane: i64) {
         let (table, aggregate, named) = (self.tables.table(pane), &self.aggregate, &self.named);
         self.selector.with(value, |key| {
-            named.run(|| table.update(hash, key, || aggregate.create(), |accumulator| aggregate.add(accumulator, value)));
+            named.run(|| table.update_guessed(guess, hash, key, || aggregate.create(), |accumulator| aggregate.add(accumulator, value)));
         });
+    }
+
+    #[inline]
+    fn take(&mut self, guess: Option<SlotId>, value: Hashed<T>, time: Timestamp) {
+        self.counts.records_in += 1;
+        let Hashed { hash, value } = value;
+        if self.open_from <= time.0 && time.0 < self.open_to {
+            self.add(guess, hash, &value, self.open_from);
+        } else {
+            self.push_slowly(hash, value, time);
+        }
     }
 
     /// A record whose pane is not known to be open: it may be late, or change windows that have fired.
@@ -141,7 +150,7 @@ where
             }
             return;
         }
-        self.add(hash, &value, pane);
+        self.add(None, hash, &value, pane);
         let fired: Vec<Window> = self.panes.windows_of(pane).filter(|w| w.last() <= self.watermark && !self.is_closed(*w)).collect();
         if fired.is_empty() {
             (self.open_from, self.open_to) = (pane, pane.saturating_add(self.panes.pane_length()));
@@ -271,33 +280,19 @@ where
 {
     #[inline]
     fn push(&mut self, value: Hashed<T>, time: Timestamp) {
-        self.counts.records_in += 1;
-        let Hashed { hash, value } = value;
-        if self.open_from <= time.0 && time.0 < self.open_to {
-            self.add(hash, &value, self.open_from);
-        } else {
-            self.push_slowly(hash, value, time);
-        }
+        self.take(None, value, time);
     }
 
     fn push_batch(&mut self, batch: &mut Batch<Hashed<T>>) {
-        // The next records probably go to the pane of this one: fetch their state while this one is worked on.
-        if self.open_from < self.open_to {
-            let table = self.tables.table(self.open_from);
-            batch.rest().iter().take(AHEAD).for_each(|e| table.prefetch_index(e.value.hash));
-        }
+        // The next records probably go to the pane of the last one.
+        let mut ahead = (self.open_from < self.open_to).then(|| Ahead::begin(self.tables.table(self.open_from), batch));
         while self.room() {
-            if self.open_from < self.open_to {
-                let table = self.tables.table(self.open_from);
-                if let Some(ahead) = batch.rest().get(2 * AHEAD) {
-                    table.prefetch_index(ahead.value.hash);
-                }
-                if let Some(ahead) = batch.rest().get(AHEAD) {
-                    table.prefetch_entry(ahead.value.hash);
-                }
-            }
+            let guess = match &mut ahead {
+                Some(ahead) if self.open_from < self.open_to => ahead.next(self.tables.table(self.open_from), batch),
+                Some(_) | None => None,
+            };
             match batch.take() {
-                Some(element) => self.push(element.value, element.time),
+                Some(element) => self.take(guess, element.value, element.time),
                 None => return,
             }
         }
