@@ -52,8 +52,9 @@ impl<T> LinkOutput<T> {
         LinkOutput { children, buffer: Vec::with_capacity(LINK_RECORDS), duplicate, room: true }
     }
 
+    /// Hands the buffer on, unless a chain still has the batch before: then it waits, and grows by what one record emits.
     fn flush(&mut self) {
-        if self.buffer.is_empty() {
+        if self.buffer.is_empty() || !self.children.iter().all(Child::is_empty) {
             return;
         }
         let last = self.children.len().saturating_sub(1);
@@ -89,21 +90,27 @@ impl<T> LinkOutput<T> {
 }
 
 impl<T> Child<T> {
-    /// Hands on what waits, in order, as far as there is room; whether nothing waits any more.
+    /// Whether nothing waits here.
+    fn is_empty(&self) -> bool {
+        self.batch.is_empty() && self.controls.is_empty()
+    }
+
+    /// Hands on what waits, in order, as far as there is room; whether something moved.
     fn drain(&mut self, context: &mut TaskContext) -> Result<bool> {
+        let before = self.batch.rest().len();
         self.chain.push_batch(&mut self.batch);
-        if !self.batch.is_empty() {
-            return Ok(false);
-        }
-        while self.chain.room()
+        let mut moved = self.batch.rest().len() < before;
+        while self.batch.is_empty()
+            && self.chain.room()
             && let Some(control) = self.controls.pop_front()
         {
             self.chain.control(&control, context)?;
             if let Control::Barrier(epoch) = control {
                 context.part_finished(epoch);
             }
+            moved = true;
         }
-        Ok(self.controls.is_empty())
+        Ok(moved)
     }
 }
 
@@ -127,21 +134,20 @@ impl<T: Send> Chain<T> for LinkOutput<T> {
 
     fn work(&mut self, context: &mut TaskContext) -> Result<Activity> {
         let mut activity = Activity::NOTHING;
-        let mut room = true;
         for child in &mut self.children {
             activity = activity.and(child.chain.work(context)?);
-            room &= child.drain(context)?;
+            // What was handed on may need work of its own, and that may make room for more: nobody else would wake us for it.
+            activity.more |= child.drain(context)?;
         }
-        // Something was handed on just now: it may need work of its own before the task sleeps.
-        activity.more |= room && !self.room;
-        self.room = room;
+        self.room = self.children.iter().all(Child::is_empty);
+        if self.room && !self.buffer.is_empty() {
+            self.flush();
+            activity.more = true;
+        }
         Ok(activity)
     }
 
     fn idle(&mut self) {
-        if self.room {
-            self.flush();
-        }
         self.children.iter_mut().for_each(|c| c.chain.idle());
     }
 }
