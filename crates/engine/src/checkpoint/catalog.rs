@@ -16,14 +16,16 @@ use std::sync::Arc;
 use staunch_api::{CheckpointStore, StoreError};
 use staunch_format::ledger::Chain;
 use staunch_format::manifest::ChainPlan;
-use staunch_protocol::ledger::{Answer, Entry, Facts, Found, Origin};
+use staunch_protocol::ledger::{Answer, Claimant, Entry, Facts, Found, Origin};
 use staunch_protocol::{Attempt, CommittableId};
-use staunch_types::{Epoch, Error, ErrorKind, LedgerSeq, Name, Result};
+use staunch_types::{Epoch, Error, ErrorKind, Generation, LedgerSeq, Name, Result};
 
 use super::wire::{self, ReadEntry};
 use super::{CheckpointRecord, NamedCommittable, SinkNames};
 use crate::cluster::Restore;
 
+/// Tries of a probe that another start may disturb.
+const PROBES_MAX: u32 = 8;
 /// Entries of one folder.
 const FOLDER_ENTRIES: u64 = 1000;
 
@@ -41,6 +43,8 @@ pub struct Loaded {
     pub origin: Origin,
     /// Hash of the newest entry; zeros for an empty ledger.
     pub head_hash: [u8; 32],
+    /// Who made the newest claim.
+    pub claimant: Option<Claimant>,
     /// The checkpoint to start from.
     pub restored: Option<CheckpointRecord>,
     /// Durable checkpoints whose commit is not recorded.
@@ -86,29 +90,41 @@ impl Catalog {
     /// # Errors
     /// `Invalid` with the step that failed.
     pub fn probe(&self, tag: u128) -> Result<()> {
-        let path = &format!("probe/{tag:032x}");
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.probe_at(&format!("probe/{tag:032x}-{tries}")) {
+                Ok(()) => return Ok(()),
+                // Another start may have taken our unfinished object for one that was left behind.
+                Err((_, StoreError::Unknown(_))) if tries < PROBES_MAX => {}
+                Err((step, error)) => {
+                    return Err(Error::new(ErrorKind::Invalid, "C011", format!("the checkpoint store does not let this job {step}"))
+                        .cause(error)
+                        .at(format!("store={}", self.store.describe()))
+                        .data("nothing was started")
+                        .remedy("make the directory writable and see that it has room, or choose another with `--checkpoint-dir`"));
+                }
+            }
+        }
+    }
+
+    fn probe_at(&self, path: &str) -> std::result::Result<(), (&'static str, StoreError)> {
         let bytes = b"staunch probe";
-        let refused = |step: &str, error: &StoreError| {
-            Error::new(ErrorKind::Invalid, "C011", format!("the checkpoint store does not let this job {step}"))
-                .cause(error)
-                .at(format!("store={}", self.store.describe()))
-                .data("nothing was started")
-                .remedy("make the directory writable and see that it has room, or choose another with `--checkpoint-dir`")
-        };
-        self.store.remove(path).map_err(|e| refused("remove objects", &e))?;
-        self.store.put(path, bytes).map_err(|e| refused("create objects", &e))?;
+        let conditionally = "create objects conditionally";
+        self.store.remove(path).map_err(|e| ("remove objects", e))?;
+        self.store.put(path, bytes).map_err(|e| ("create objects", e))?;
         match self.store.put(path, bytes) {
             Err(StoreError::Exists) => {}
-            Ok(()) => return Err(refused("create objects conditionally", &StoreError::Failed("a second create of the same path succeeded".into()))),
-            Err(error) => return Err(refused("create objects conditionally", &error)),
+            Ok(()) => return Err((conditionally, StoreError::Failed("a second create of the same path succeeded".into()))),
+            Err(error) => return Err((conditionally, error)),
         }
         match self.store.read(path, 0, None) {
             Ok(found) if found == bytes => {}
-            Ok(_) => return Err(refused("read objects", &StoreError::Failed("other bytes came back".into()))),
-            Err(error) => return Err(refused("read objects", &error)),
+            Ok(_) => return Err(("read objects", StoreError::Failed("other bytes came back".into()))),
+            Err(error) => return Err(("read objects", error)),
         }
-        self.store.list("probe/").map_err(|e| refused("list objects", &e))?;
-        self.store.remove(path).map_err(|e| refused("remove objects", &e))
+        self.store.list("probe/").map_err(|e| ("list objects", e))?;
+        self.store.remove(path).map_err(|e| ("remove objects", e))
     }
 
     /// All entries, oldest first, with the chain of hashes checked.
@@ -140,6 +156,14 @@ impl Catalog {
         Ok(entries)
     }
 
+    /// The newest claim in the ledger.
+    ///
+    /// # Errors
+    /// As [`Self::entries`].
+    pub fn newest_claim(&self) -> Result<Option<(Generation, Claimant)>> {
+        Ok(newest_claim(&self.entries(&mut SinkNames::default())?))
+    }
+
     /// Reads everything that a new generation needs.
     ///
     /// # Errors
@@ -152,7 +176,11 @@ impl Catalog {
             facts.push(entry.seq, &entry.entry).map_err(|e| e.at(format!("store={}", self.store.describe())))?;
         }
         let wanted = match restore {
-            Restore::Latest => facts.newest.as_ref().map(|n| n.attempt.epoch),
+            // Not simply the newest: a rewound job stays where it was taken to.
+            Restore::Latest => match facts.resume {
+                Origin::Empty => None,
+                Origin::Epoch(epoch) | Origin::Fork(epoch) => Some(epoch),
+            },
             Restore::Nothing => None,
             Restore::Epoch(epoch) => Some(epoch),
         };
@@ -161,6 +189,7 @@ impl Catalog {
         let mut loaded = Loaded {
             origin: wanted.map_or(Origin::Empty, Origin::Epoch),
             head_hash: entries.last().map_or([0; 32], |e| e.hash),
+            claimant: newest_claim(&entries).map(|(_, claimant)| claimant),
             restored: None,
             uncommitted: BTreeMap::new(),
             retained: Vec::new(),
@@ -283,6 +312,12 @@ impl Catalog {
 }
 
 impl Loaded {
+    /// Whether a generation that was made ready for `other` can begin from this one too: nothing but claims was added.
+    #[must_use]
+    pub fn goes_on_from_the_same(&self, other: &Loaded) -> bool {
+        self.origin == other.origin && self.facts.newest == other.facts.newest && self.facts.uncommitted == other.facts.uncommitted
+    }
+
     fn take(&mut self, record: CheckpointRecord, wanted: Option<Epoch>) {
         for committable in &record.committables {
             self.names.id_or_add(&committable.sink, &committable.kind);
@@ -319,6 +354,13 @@ pub struct EntryPayload<'a> {
     pub code_version: &'a str,
     /// The settings, as text; the ledger keeps their hash.
     pub settings: &'a str,
+}
+
+fn newest_claim(entries: &[ReadEntry]) -> Option<(Generation, Claimant)> {
+    entries.iter().rev().find_map(|e| match e.entry {
+        Entry::Claimed { generation, claimant, .. } => Some((generation, claimant)),
+        Entry::Sealed { .. } | Entry::Committed { .. } | Entry::Stopped { .. } => None,
+    })
 }
 
 fn entry_path(seq: LedgerSeq) -> String {

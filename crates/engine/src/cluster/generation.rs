@@ -17,7 +17,7 @@ use super::retention::Retention;
 use super::sinks::{Committers, Work};
 use super::sources::SourceDriver;
 use super::tasks::Tasks;
-use super::{CoordinatorMail, JobEvent, RunConfig, TaskMail};
+use super::{CoordinatorMail, JobEvent, Restore, RunConfig, TaskMail};
 use crate::checkpoint::{Catalog, CheckpointRecord, Draft, EntryPayload, Loaded, NamedCommittable, SinkNames, SourceRecord};
 use crate::job::Plan;
 use crate::operator::OperatorPart;
@@ -29,6 +29,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) world: &'a World,
     pub(super) catalog: &'a Arc<Catalog>,
     pub(super) config: &'a RunConfig,
+    /// What to start from, if another start comes first.
+    pub(super) restore: Restore,
     pub(super) io: &'a Io,
     pub(super) inbox: &'a Mailbox<CoordinatorMail>,
     pub(super) executor: &'a mut dyn Executor,
@@ -59,7 +61,8 @@ pub(super) struct RunningGeneration {
     number: Option<Generation>,
     names: SinkNames,
     loaded: Loaded,
-    drafts: BTreeMap<LedgerSeq, Draft>,
+    /// The entry being appended, with its bytes: a repeated append must have the same.
+    draft: Option<(Entry, Draft)>,
     head_hash: [u8; 32],
     store_work: Vec<StoreWork>,
     committers: Committers,
@@ -74,6 +77,8 @@ pub(super) struct RunningGeneration {
     retention: Retention,
     /// The last reason heard from store, sinks or tasks: the machine knows kinds only.
     reason: Option<Error>,
+    /// The end that somebody asked for.
+    asked: Option<Reason>,
     /// For the failover machine, which outlives this generation.
     progress: Vec<failover::Event>,
     end: Option<End>,
@@ -99,7 +104,7 @@ impl RunningGeneration {
             head_hash: loaded.head_hash,
             names,
             loaded,
-            drafts: BTreeMap::new(),
+            draft: None,
             store_work: Vec::new(),
             committers,
             sources,
@@ -111,6 +116,7 @@ impl RunningGeneration {
             proofs: BTreeMap::new(),
             retention: Retention::default(),
             reason: None,
+            asked: None,
             progress: Vec::new(),
             end: None,
         };
@@ -147,8 +153,21 @@ impl RunningGeneration {
         sources.chain(self.coordinator.deadline()).min()
     }
 
+    /// The generation, once it is claimed: a restart goes on from what it started from, or from what it has made since.
+    pub(super) fn number(&self) -> Option<Generation> {
+        self.number
+    }
+
+    /// The end that somebody asked for, which the next generation must bring about if this one fails.
+    pub(super) fn asked(&self) -> Option<Reason> {
+        self.asked
+    }
+
     /// Asks for an epoch.
     pub(super) fn request(&mut self, reason: Reason, around: &mut Surroundings<'_>) {
+        if reason.ends_job() {
+            self.asked = Some(reason);
+        }
         self.step(Event::TriggerRequested { reason }, around);
     }
 
@@ -234,13 +253,15 @@ impl RunningGeneration {
                     answer
                 }
                 StoreAnswer::Reloaded(loaded) => match *loaded {
-                    Ok(loaded) => {
+                    Ok(loaded) if loaded.goes_on_from_the_same(&self.loaded) => {
                         let (facts, origin) = (loaded.facts.clone(), loaded.origin);
                         self.head_hash = loaded.head_hash;
                         self.loaded = loaded;
-                        self.drafts.clear();
+                        self.draft = None;
                         ledger::Answer::Reloaded { facts, origin }
                     }
+                    // Sources and committers were made ready for another checkpoint: begin again, from this one.
+                    Ok(_) => return self.fail(overtaken()),
                     Err(error) => {
                         self.reason = Some(error);
                         ledger::Answer::ReadFailed
@@ -254,7 +275,7 @@ impl RunningGeneration {
     fn step(&mut self, event: Event, around: &mut Surroundings<'_>) {
         let mut effects = Vec::new();
         if let Event::StoreAnswered { answer: ledger::Answer::Appended | ledger::Answer::Found(ledger::Found::Own), .. } = &event
-            && let Some((_, draft)) = self.drafts.pop_first()
+            && let Some((_, draft)) = self.draft.take()
         {
             self.head_hash = draft.hash();
         }
@@ -274,7 +295,7 @@ impl RunningGeneration {
             Effect::Append { op, seq, entry } => self.append(op, seq, &entry, around)?,
             Effect::ReadBack { op, seq } => self.read_back(op, seq, around),
             Effect::Reload { op } => {
-                let (catalog, restore, names) = (Arc::clone(around.catalog), around.config.restore, self.names.clone());
+                let (catalog, restore, names) = (Arc::clone(around.catalog), around.restore, self.names.clone());
                 let pending = around.io.run(move || StoreAnswer::Reloaded(Box::new(catalog.load(restore, &names))));
                 self.store_work.push(StoreWork { op, pending });
             }
@@ -300,7 +321,8 @@ impl RunningGeneration {
                 self.mail_all(&TaskMail::Abandoned(attempt.epoch))?;
             }
             Effect::EpochFailed { attempt, failure } => {
-                let error = self.reason.take().unwrap_or_else(|| epoch_failed(attempt.epoch, &format!("{failure:?}")));
+                // Kept: if this was one failure too many, it is the reason why the job stops.
+                let error = self.reason.clone().unwrap_or_else(|| epoch_failed(attempt.epoch, &format!("{failure:?}")));
                 (around.tell)(JobEvent::EpochFailed { epoch: attempt.epoch, error });
             }
             Effect::EpochDurable { attempt, reason: _ } => self.durable(attempt, around)?,
@@ -322,11 +344,13 @@ impl RunningGeneration {
     }
 
     fn append(&mut self, op: OpId, seq: LedgerSeq, entry: &Entry, around: &mut Surroundings<'_>) -> Result<()> {
-        if !self.drafts.contains_key(&seq) {
-            let draft = self.draft(seq, entry, around)?;
-            self.drafts.insert(seq, draft);
-        }
-        let (catalog, draft) = (Arc::clone(around.catalog), self.drafts[&seq].clone());
+        let draft = match &self.draft {
+            Some((known, draft)) if known == entry => draft.clone(),
+            // The one before was refused for good: its slot is free, its bytes are not this entry's.
+            Some(_) | None => self.make_draft(seq, entry, around)?,
+        };
+        self.draft = Some((entry.clone(), draft.clone()));
+        let catalog = Arc::clone(around.catalog);
         let pending = around.io.run(move || {
             let (answer, reason) = catalog.append(&draft);
             StoreAnswer::Answer(answer, reason)
@@ -335,7 +359,7 @@ impl RunningGeneration {
         Ok(())
     }
 
-    fn draft(&mut self, seq: LedgerSeq, entry: &Entry, around: &Surroundings<'_>) -> Result<Draft> {
+    fn make_draft(&mut self, seq: LedgerSeq, entry: &Entry, around: &Surroundings<'_>) -> Result<Draft> {
         let wall_ms = around.world.clock.wall_ms();
         let record = match entry {
             Entry::Sealed { attempt, reason, committables, .. } => {
@@ -394,7 +418,7 @@ impl RunningGeneration {
     }
 
     fn read_back(&mut self, op: OpId, seq: LedgerSeq, around: &mut Surroundings<'_>) {
-        let (catalog, draft) = (Arc::clone(around.catalog), self.drafts.get(&seq).cloned());
+        let (catalog, draft) = (Arc::clone(around.catalog), self.draft.as_ref().map(|(_, draft)| draft.clone()));
         let pending = around.io.run(move || {
             let (answer, reason) = catalog.read_back(seq, draft.as_ref());
             StoreAnswer::Answer(answer, reason)
@@ -470,6 +494,7 @@ impl RunningGeneration {
         self.mail_all(&TaskMail::Durable(attempt.epoch))?;
         let took = self.triggered.get(&attempt).map(|at| around.world.clock.now().since(*at)).unwrap_or_default();
         self.triggered.retain(|a, _| *a > attempt);
+        self.reason = None;
         self.progress.push(failover::Event::EpochDurable);
         let (counts, committables) = self.retention.durable(attempt);
         (around.tell)(JobEvent::EpochDurable { epoch: attempt.epoch, took, counts, committables });
@@ -494,10 +519,16 @@ impl RunningGeneration {
     }
 }
 
-fn fenced() -> Error {
+/// The error of a process that is not the newest.
+pub(super) fn fenced() -> Error {
     Error::new(ErrorKind::Fenced, "C009", "a newer generation of this job has claimed its ledger")
         .data("this process has stopped and touches nothing; the newer one goes on")
         .remedy("if both are meant to run, give them different names or checkpoint directories")
+}
+
+fn overtaken() -> Error {
+    Error::new(ErrorKind::Restart, "C020", "another start of this job went on with it while this one was starting")
+        .data("nothing was done; this start reads the ledger again, takes over, and goes on from the newest checkpoint")
 }
 
 fn epoch_failed(epoch: Epoch, why: &str) -> Error {

@@ -13,11 +13,11 @@ use staunch_protocol::commit::{self, LostPolicy};
 use staunch_protocol::{Reason, checkpoint};
 use staunch_types::{Error, ErrorKind, Generation, Name, Result, Tick};
 
-use super::generation::{End, RunningGeneration, Surroundings};
+use super::generation::{End, RunningGeneration, Surroundings, fenced};
 use super::sinks::Committers;
 use super::sources::SourceDriver;
 use super::tasks::task_ids;
-use super::{CoordinatorMail, JobEvent, RunConfig, SplitBytes};
+use super::{CoordinatorMail, JobEvent, Restore, RunConfig, SplitBytes};
 use crate::checkpoint::{Catalog, CheckpointRecord, Loaded, SinkNames};
 use crate::job::{Head, Plan, decode_inline};
 use crate::runtime::{Executor, Mailbox, WakeFlag, World};
@@ -46,6 +46,13 @@ pub struct Master {
     phase: Phase,
     claimants: Box<dyn FnMut() -> u128>,
     checked: bool,
+    /// The newest generation that this process has claimed, and who it said it was when it claimed last.
+    claimed: Option<Generation>,
+    claimant: Option<Claimant>,
+    /// What to start from next.
+    restore: Restore,
+    /// The end that somebody asked for and that has not come yet.
+    asked: Option<Reason>,
     last_error: Option<Error>,
     stopped: Option<failover::StopCause>,
 }
@@ -53,9 +60,14 @@ pub struct Master {
 enum Phase {
     Preparing(Pending<Result<Prepared>>),
     Running(Box<RunningGeneration>),
+    /// The job must stop, unless that is only because somebody else has taken over.
+    Confirming(Pending<Result<Option<Claim>>>, Error),
     Waiting,
     Over,
 }
+
+/// The newest claim of a ledger.
+type Claim = (Generation, Claimant);
 
 /// What is made where blocking is allowed, before a generation begins.
 struct Prepared {
@@ -91,6 +103,10 @@ impl Master {
             plan,
             world,
             catalog,
+            claimed: None,
+            claimant: None,
+            restore: config.restore,
+            asked: None,
             config,
             executor,
             io,
@@ -133,6 +149,12 @@ impl Master {
                 },
                 Phase::Running(mut generation) => {
                     let end = generation.poll(&mut self.around());
+                    self.asked = generation.asked();
+                    if let Some(number) = generation.number() {
+                        // From now on the ledger says what to go on from: what the start was told holds once.
+                        self.restore = Restore::Latest;
+                        self.claimed = Some(number);
+                    }
                     for event in generation.progress() {
                         self.failover_step(now, event);
                     }
@@ -147,9 +169,17 @@ impl Master {
                             (self.tell)(JobEvent::Finished { reason });
                             return MasterPhase::Done(Ok(reason));
                         }
-                        Some(End::Failed(error)) => self.failed(now, error),
+                        Some(End::Failed(error)) => self.ended_in(now, error),
                     }
                 }
+                Phase::Confirming(mut pending, error) => match pending.poll() {
+                    None => {
+                        self.phase = Phase::Confirming(pending, error);
+                        return MasterPhase::Waiting(None);
+                    }
+                    Some(Ok(newest)) if self.is_overtaken(newest) => self.failed(now, fenced()),
+                    Some(Ok(_) | Err(_)) => self.failed(now, error),
+                },
                 Phase::Waiting => {
                     self.phase = Phase::Waiting;
                     if self.failover.deadline().is_none_or(|at| at > now) {
@@ -172,6 +202,7 @@ impl Master {
             world: &self.world,
             catalog: &self.catalog,
             config: &self.config,
+            restore: self.restore,
             io: &self.io,
             inbox: &self.inbox,
             executor: self.executor.as_mut(),
@@ -181,7 +212,7 @@ impl Master {
 
     /// Reads the ledger and does what else may block.
     fn prepare(&mut self) -> Phase {
-        let (catalog, restore, check) = (Arc::clone(&self.catalog), self.config.restore, !self.checked);
+        let (catalog, restore, check) = (Arc::clone(&self.catalog), self.restore, !self.checked);
         let tag = (self.claimants)();
         let names: Vec<(Name, &'static str)> = self.plan.sinks.values().map(|s| (s.name.clone(), s.kind)).collect();
         let mut checks = Vec::new();
@@ -221,6 +252,10 @@ impl Master {
     fn begin(&mut self, prepared: Prepared) -> Result<RunningGeneration> {
         let Prepared { loaded, mut enumerators } = prepared;
         self.checked = true;
+        // What failed may have failed because somebody else has taken over: then this process does not take the job back.
+        if self.is_overtaken(loaded.claimant.map(|claimant| (loaded.facts.generation, claimant))) {
+            return Err(fenced());
+        }
         if let Some(record) = &loaded.restored {
             self.fits(record)?;
         }
@@ -262,8 +297,15 @@ impl Master {
             },
         };
         let claimant = Claimant((self.claimants)());
+        self.claimant = Some(claimant);
         let coordinator = Coordinator::recover(loaded.facts.clone(), loaded.origin, claimant, config);
-        Ok(RunningGeneration::begin(coordinator, names, loaded, Committers::default(), sources, &mut self.around()))
+        let asked = self.asked;
+        let mut around = self.around();
+        let mut generation = RunningGeneration::begin(coordinator, names, loaded, Committers::default(), sources, &mut around);
+        if let Some(reason) = asked {
+            generation.request(reason, &mut around);
+        }
+        Ok(generation)
     }
 
     /// Whether a checkpoint can be restored into this plan.
@@ -289,6 +331,25 @@ impl Master {
         Ok(())
     }
 
+    /// Whether somebody else has claimed the job since this process did.
+    fn is_overtaken(&self, newest: Option<Claim>) -> bool {
+        newest.is_some_and(|(generation, claimant)| self.claimed.is_some_and(|own| generation > own) && self.claimant != Some(claimant))
+    }
+
+    /// The generation has failed. To one that was overtaken the world looks wrong: others have swept its files and removed its checkpoints.
+    fn ended_in(&mut self, now: Tick, error: Error) {
+        match error.kind() {
+            ErrorKind::Invalid | ErrorKind::Corrupt | ErrorKind::Lost | ErrorKind::Bug if self.claimed.is_some() => {
+                self.executor.clear();
+                let catalog = Arc::clone(&self.catalog);
+                self.phase = Phase::Confirming(self.io.run(move || catalog.newest_claim()), error);
+            }
+            ErrorKind::Retry | ErrorKind::Restart | ErrorKind::Fenced | ErrorKind::Invalid | ErrorKind::Corrupt | ErrorKind::Lost | ErrorKind::Bug => {
+                self.failed(now, error);
+            }
+        }
+    }
+
     fn failed(&mut self, now: Tick, error: Error) {
         let kind = error.kind();
         self.last_error = Some(error);
@@ -301,8 +362,14 @@ impl Master {
             match effect {
                 failover::Effect::CancelAll => {
                     self.executor.clear();
-                    // What the tasks of the dead generation still said is of no interest to the next one.
-                    while self.inbox.receive().is_some() {}
+                    // What the tasks of the dead generation still said is of no interest to the next one; what people asked is.
+                    while let Some(mail) = self.inbox.receive() {
+                        if let CoordinatorMail::Stop { reason } = mail
+                            && reason.ends_job()
+                        {
+                            self.asked = Some(reason);
+                        }
+                    }
                     self.phase = Phase::Waiting;
                     let wait = self.failover.deadline().map_or_else(Default::default, |at| at.since(now));
                     if let Some(error) = self.last_error.clone() {
