@@ -9,6 +9,8 @@ use staunch_types::{Error, ErrorKind, Generation, Result};
 use super::names::Names;
 use crate::codes;
 
+/// Tries at most: another start of the job may try at the same time under the same names, or sweep ours away as a left-over.
+const TRIES_MAX: u32 = 16;
 /// Bytes of the probe: more than a file system keeps in its inode.
 const PROBE_BYTES: usize = 64 * 1024;
 
@@ -25,19 +27,18 @@ pub(crate) fn probe(file_system: &dyn FileSystem, names: &Names, generation: Gen
         Ok(None) => file_system.create_directory(directory).map_err(|error| place(refused(&error, "be made")))?,
         Err(error) => return Err(place(refused(&error, "be looked at"))),
     }
-    let (first, second) = (names.probe(generation, "a"), names.probe(generation, "b"));
-    for left_over in [&first, &second] {
-        match file_system.remove(left_over) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(place(refused(&error, "be cleaned"))),
-            _ => {}
+    for number in 0.. {
+        let (first, second) = (names.probe(generation, &format!("{number}.a")), names.probe(generation, &format!("{number}.b")));
+        let Err((error, step)) = exercise(file_system, &first, &second) else { break };
+        // Best effort: what is left is hidden, and taken away by the next sweep.
+        let taken = error.kind() == io::ErrorKind::AlreadyExists;
+        let _ = if taken { Ok(()) } else { file_system.remove(&first).or_else(|_| file_system.remove(&second)) };
+        let disturbed = taken || error.kind() == io::ErrorKind::NotFound;
+        if !disturbed || number == TRIES_MAX {
+            return Err(place(refused(&error, step)));
         }
     }
-    let outcome = exercise(file_system, &first, &second);
-    if outcome.is_err() {
-        // Best effort: what is left is hidden, and taken away by the next probe or sweep.
-        let _ = file_system.remove(&first).or_else(|_| file_system.remove(&second));
-    }
-    outcome.map_err(|(error, step)| place(refused(&error, step)))
+    Ok(())
 }
 
 fn exercise(file_system: &dyn FileSystem, first: &Path, second: &Path) -> std::result::Result<(), (io::Error, &'static str)> {
