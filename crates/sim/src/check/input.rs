@@ -48,8 +48,10 @@ impl Input {
                 }
                 ranges.sort();
                 for (split, from, to) in ranges {
-                    let start = split.1.rsplit_once('#').and_then(|(_, start)| start.parse().ok()).unwrap_or(0);
-                    let expected = self.now.splits.get(&split).copied().unwrap_or(start);
+                    // Records of a split begin behind what is no record: a header, or the end of the line before.
+                    let start: u64 = split.1.rsplit_once('#').and_then(|(_, start)| start.parse().ok()).unwrap_or(0);
+                    let before = self.now.splits.get(&split).copied();
+                    let expected = before.unwrap_or(from.max(start));
                     if from != expected || to < from {
                         let what = format!("epoch {}: split {split:?} read from {from} to {to}, expected from {expected}", sealed.attempt.epoch);
                         return Err(Violation::new(CHECK, what));

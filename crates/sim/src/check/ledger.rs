@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use staunch_format::CommittableId;
-use staunch_format::ledger::{Body, Chain, LedgerEntry, Outcome};
+use staunch_format::ledger::{Body, Chain, LedgerEntry, Outcome, SourceReads};
 use staunch_types::{Epoch, Generation};
 
 use super::Violation;
@@ -77,6 +77,27 @@ impl Ledger {
     #[must_use]
     pub fn names(&self, visible: &str) -> Option<&CommittableId> {
         self.named.get(visible)
+    }
+
+    /// One line for each entry, for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for entry in &self.entries {
+            let body = match &entry.body {
+                Body::Claimed(claimed) => format!("claimed, from {:?}", claimed.origin),
+                Body::Sealed(sealed) => {
+                    let names: Vec<&str> = sealed.committables.iter().map(|total| total.description.as_str()).collect();
+                    let reads = |source: &SourceReads| source.ranges.iter().map(|range| range.digest.records).sum::<u64>();
+                    let read: u64 = sealed.sources.iter().map(reads).sum();
+                    format!("sealed epoch {} {:?}, records read {read}, names {names:?}", sealed.attempt.epoch, sealed.reason)
+                }
+                Body::Committed(committed) => format!("committed epoch {}", committed.epoch),
+                Body::Stopped(_) => "stopped".to_owned(),
+            };
+            text.push_str(&format!("ledger {}: generation {} {body}\n", entry.seq, entry.generation));
+        }
+        text
     }
 
     /// Whether the newest entry but claims is the end of the job.

@@ -8,6 +8,7 @@ mod input;
 mod restore;
 mod visible;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::job::{JobSpec, OUT};
@@ -77,6 +78,11 @@ impl Checks {
         self.visible.timeline = timeline;
     }
 
+    /// Somebody damages checkpoints on purpose: they are not looked at any more.
+    pub fn damaged(&mut self) {
+        self.restorable.damaged = true;
+    }
+
     /// Something on the disk is no longer as it was.
     ///
     /// # Errors
@@ -107,12 +113,21 @@ impl Checks {
         self.visible.finished()
     }
 
-    /// Nothing runs, and everything of older generations was swept.
+    /// Hidden output that a checkpoint would go on with: a sweep leaves it alone.
+    #[must_use]
+    pub fn carried(&self, disk: &Disk, job: &JobSpec) -> BTreeSet<String> {
+        let folder = format!("{}/manifests", job.checkpoints());
+        let manifests: Vec<&[u8]> = disk.under(&folder).filter_map(|path| disk.bytes(path)).collect();
+        let named = |path: &str| manifests.iter().any(|bytes| bytes.windows(path.len()).any(|part| part == path.as_bytes()));
+        disk.under(OUT).filter(|path| visible::is_hidden(path) && named(path)).map(str::to_owned).collect()
+    }
+
+    /// Nothing runs, and everything of older generations was swept, except what was `carried` when the last one began.
     ///
     /// # Errors
     /// What is left.
-    pub fn clean(&self, disk: &Disk) -> Result<(), Violation> {
-        let hidden: Vec<&str> = disk.under(OUT).filter(|path| visible::is_hidden(path)).collect();
+    pub fn clean(&self, disk: &Disk, carried: &BTreeSet<String>) -> Result<(), Violation> {
+        let hidden: Vec<&str> = disk.under(OUT).filter(|path| visible::is_hidden(path) && !carried.contains(*path)).collect();
         if hidden.is_empty() { Ok(()) } else { Err(Violation::new("E5", format!("hidden output is left: {hidden:?}"))) }
     }
 }

@@ -25,6 +25,9 @@ pub const JOB: &str = "sim";
 /// Where output goes: a folder for each sink.
 pub const OUT: &str = "/out";
 
+/// How many rows one becomes unless said otherwise: more than a link holds.
+const VERY_MANY: u32 = 1_500;
+
 /// How the job is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -69,6 +72,8 @@ pub struct JobSpec {
     pub roll_bytes: Option<u64>,
     /// A file goes on over epochs for so long.
     pub roll_every: Option<Duration>,
+    /// How many rows one becomes, in the shape that multiplies some.
+    pub very_many: u32,
 }
 
 /// How the program is started: what may change from one start to the next.
@@ -96,7 +101,7 @@ impl Default for Start {
             parallelism: (2, 2),
             restore: Restore::Latest,
             accept_lost: BTreeSet::new(),
-            interval: Duration::from_millis(20),
+            interval: Duration::from_millis(1),
             timeout: Duration::from_secs(5),
             retained: 3,
             failures_tolerated: 3,
@@ -116,7 +121,7 @@ impl JobSpec {
     pub fn new(shape: Shape, files: u64, rows: u64) -> JobSpec {
         let mut random = Random::new(files << 32 | rows);
         let input = input::files(shape, files, rows, &mut random);
-        JobSpec { shape, input, split_bytes: 2_000, chunk_bytes: 500, roll_bytes: None, roll_every: None }
+        JobSpec { shape, input, split_bytes: 2_000, chunk_bytes: 500, roll_bytes: None, roll_every: None, very_many: VERY_MANY }
     }
 
     /// A job by chance.
@@ -131,6 +136,7 @@ impl JobSpec {
             chunk_bytes: random.between(64, 4_000) as usize,
             roll_bytes: random.chance(3_000).then(|| random.between(100, 5_000)),
             roll_every: random.chance(3_000).then(|| random.duration(Duration::from_millis(5), Duration::from_millis(500))),
+            very_many: VERY_MANY,
         }
     }
 

@@ -7,9 +7,6 @@ use staunch_files::{FileSink, FileSource, SplitSize};
 use super::input::pattern;
 use super::{JobSpec, OUT, Row, Shape, Start};
 
-/// How many rows one becomes, when its key says so: more than several links and channels hold.
-pub(super) const VERY_MANY: u32 = 1_500;
-
 impl JobSpec {
     /// The plan for one start.
     #[must_use]
@@ -31,7 +28,8 @@ impl JobSpec {
             Shape::Shared => {
                 let shared = self.source(&env, 0).share();
                 self.sink(shared.stream(), "even");
-                let many = shared.stream().flat_map(many_of).rebalance().parallelism(start.parallelism.1);
+                let very_many = self.very_many;
+                let many = shared.stream().flat_map(move |row| many_of(row, very_many)).rebalance().parallelism(start.parallelism.1);
                 self.sink(many.map(doubled), "odd");
             }
             Shape::United => {
@@ -71,15 +69,15 @@ impl Small for FileSource<Row> {
 }
 
 /// A row with its value doubled, plus one.
-pub(super) fn doubled(row: Row) -> Row {
+fn doubled(row: Row) -> Row {
     Row { value: row.value * 2 + 1, ..row }
 }
 
 /// As many rows as the key says: none, one, or very many, told apart by their value.
-pub(super) fn many_of(row: Row) -> Vec<Row> {
+fn many_of(row: Row, very_many: u32) -> Vec<Row> {
     let count = match row.key {
         0 => 0,
-        11 if row.id.is_multiple_of(7) => VERY_MANY,
+        11 if row.id.is_multiple_of(7) => very_many,
         _ => 1,
     };
     (0..count).map(|n| Row { value: row.value * 10_000 + i64::from(n), ..row.clone() }).collect()

@@ -47,7 +47,7 @@ impl SimFiles {
 fn text(path: &Path) -> &str {
     let text = path.to_str().unwrap_or("/not-utf-8");
     assert!(text.starts_with('/'), "the simulated file system knows absolute paths only: {text}");
-    text
+    if text.len() > 1 { text.trim_end_matches('/') } else { text }
 }
 
 impl ReadFile for Open {

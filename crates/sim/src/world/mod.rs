@@ -6,6 +6,7 @@
 mod executor;
 mod process;
 mod turn;
+mod finale;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use staunch_engine::cluster::{JobEvent, MasterPhase};
 use staunch_protocol::Reason;
-use staunch_types::{Error, Tick};
+use staunch_types::{Error, TaskId, Tick};
 
 use crate::check::{Checks, Violation};
 use crate::job::{JobSpec, Start};
@@ -23,6 +24,7 @@ use process::Process;
 use turn::Turn;
 
 pub use process::Told;
+pub use finale::PATIENCE;
 
 /// See the module.
 pub struct World {
@@ -118,6 +120,15 @@ impl World {
         self.kernel.note(format_args!("w  stop {id}: {reason:?}"));
         if let Some(process) = self.processes.get(&id) {
             process.stop(reason);
+        }
+    }
+
+    /// Gives a task no turn for so long.
+    pub fn hold_task(&mut self, id: ProcessId, task: TaskId, time: Duration) {
+        self.kernel.note(format_args!("w  hold {id} task {task} for {time:?}"));
+        let until = self.now() + time;
+        if let Some(process) = self.processes.get(&id) {
+            process.tasks.all().iter_mut().filter(|seated| seated.task.id() == task).for_each(|seated| seated.held_until = until);
         }
     }
 

@@ -1,0 +1,8 @@
+//! The simulator's own promises, the crash table step by step, and a fixed set of seeds.
+
+mod support;
+mod same_seed;
+mod crash_table;
+mod every_write;
+mod found;
+mod seeds;
