@@ -27,6 +27,9 @@ use crate::{Attempt, CommittableId, Count, Reason};
 use epoch::{Progress, Running};
 pub use permit::CommitPermit;
 
+/// Uncommitted epochs that a job can be allowed at most: their records all fit into the ledger's queue.
+pub const UNCOMMITTED_MAX: u32 = 1_000;
+
 /// How epochs are paced, and whose acknowledgement they need.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
@@ -42,9 +45,9 @@ pub struct Config {
     pub timeout: Duration,
     /// Failed epochs in a row that the job survives.
     pub failures_tolerated: u32,
-    /// Epochs under way at once.
+    /// Epochs under way at once, at least 1.
     pub concurrent_max: u32,
-    /// Durable epochs whose commit may be outstanding before no new one is started.
+    /// Durable epochs whose commit may be outstanding before no new one is started, from 1 to [`UNCOMMITTED_MAX`].
     pub uncommitted_max: u32,
 }
 
@@ -78,7 +81,8 @@ pub enum Event {
         /// For which attempt.
         attempt: Attempt,
     },
-    /// A task reached the end of its input and has emitted everything.
+    /// A task reached the end of its input and has emitted everything. It must arrive: a connection that loses it counts as broken, and that
+    /// as a failure of the task.
     TaskFinished {
         /// The task.
         task: TaskId,
@@ -214,6 +218,11 @@ impl Checkpoint {
     /// The checkpoints of a generation that was just claimed; `facts` include the claim.
     #[must_use]
     pub fn recover(facts: &Facts, generation: Generation, config: Config) -> Checkpoint {
+        let config = Config {
+            concurrent_max: config.concurrent_max.max(1),
+            uncommitted_max: config.uncommitted_max.clamp(1, UNCOMMITTED_MAX),
+            ..config
+        };
         let permit = |durable: DurableEpoch| (CommitPermit::new(generation, &durable), durable.reason);
         Checkpoint {
             config,

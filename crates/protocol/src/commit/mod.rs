@@ -41,7 +41,7 @@ pub struct Config {
     pub backoff_first: Duration,
     /// Longest wait.
     pub backoff_max: Duration,
-    /// Operations under way at once.
+    /// Operations under way at once, at least 1.
     pub in_flight_max: u32,
 }
 
@@ -237,6 +237,7 @@ impl Commit {
     /// The commits of a generation that was just claimed. What is durable and unrecorded comes as permits from the checkpoint machine.
     #[must_use]
     pub fn recover(generation: Generation, config: Config) -> Commit {
+        let config = Config { in_flight_max: config.in_flight_max.max(1), ..config };
         let unswept = Sweep::Waiting { not_before: Tick::default(), failures: 0 };
         Commit {
             sweeps: config.sinks.keys().map(|sink| (*sink, unswept)).collect(),

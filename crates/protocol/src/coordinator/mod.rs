@@ -4,7 +4,7 @@
 //! failover machine takes over the head of many generations. Events come from the store, tasks and sinks; effects go back there.
 //!
 //! The life of a generation: claim → settle what earlier ones left durable → sweep → writers run → epochs → the end of the job, a
-//! failure or the fence. After [`Effect::FailJob`], [`Effect::Fenced`] or [`Effect::JobFinished`] every event is ignored; a restart is a
+//! failure or the fence. [`Effect::FailJob`], [`Effect::Fenced`] or [`Effect::JobFinished`] is the last effect; after it every event is ignored; a restart is a
 //! new coordinator from the ledger's facts.
 //!
 //! Invariants:
@@ -66,7 +66,8 @@ pub enum Event {
         /// For which attempt.
         attempt: Attempt,
     },
-    /// A task reached the end of its input and has emitted everything.
+    /// A task reached the end of its input and has emitted everything. It must arrive: a connection that loses it counts as broken, and that
+    /// as a failure of the task.
     TaskFinished {
         /// The task.
         task: TaskId,
@@ -328,20 +329,26 @@ impl Coordinator {
                 Inner::Ledger(event) => {
                     let mut effects = Vec::new();
                     self.ledger.step(now, event, &mut effects);
-                    effects.into_iter().for_each(|effect| self.route_ledger(effect, &mut inbox, out));
+                    for effect in effects {
+                        self.route_ledger(effect, &mut inbox, out);
+                    }
                 }
                 // Before the claim there is no epoch, no task and no writer that could have anything to say.
                 Inner::Checkpoint(event) => {
                     let Some(claimed) = &mut self.claimed else { continue };
                     let mut effects = Vec::new();
                     claimed.checkpoint.step(now, event, &mut effects);
-                    effects.into_iter().for_each(|effect| self.route_checkpoint(effect, &mut inbox, out));
+                    for effect in effects {
+                        self.route_checkpoint(effect, &mut inbox, out);
+                    }
                 }
                 Inner::Commit(event) => {
                     let Some(claimed) = &mut self.claimed else { continue };
                     let mut effects = Vec::new();
                     claimed.commit.step(now, event, &mut effects);
-                    effects.into_iter().for_each(|effect| self.route_commit(effect, &mut inbox, out));
+                    for effect in effects {
+                        self.route_commit(effect, &mut inbox, out);
+                    }
                 }
             }
             if self.closed {
@@ -351,6 +358,9 @@ impl Coordinator {
     }
 
     fn route_ledger(&mut self, effect: ledger::Effect, inbox: &mut VecDeque<Inner>, out: &mut Vec<Effect>) {
+        if self.closed {
+            return;
+        }
         match effect {
             ledger::Effect::Append { op, seq, entry } => out.push(Effect::Append { op, seq, entry }),
             ledger::Effect::ReadBack { op, seq } => out.push(Effect::ReadBack { op, seq }),
@@ -389,6 +399,9 @@ impl Coordinator {
     }
 
     fn route_checkpoint(&mut self, effect: checkpoint::Effect, inbox: &mut VecDeque<Inner>, out: &mut Vec<Effect>) {
+        if self.closed {
+            return;
+        }
         match effect {
             checkpoint::Effect::Trigger { attempt, reason, tasks } => out.push(Effect::Trigger { attempt, reason, tasks }),
             checkpoint::Effect::AbandonEpoch { attempt } => out.push(Effect::AbandonEpoch { attempt }),
@@ -410,6 +423,9 @@ impl Coordinator {
     }
 
     fn route_commit(&mut self, effect: commit::Effect, inbox: &mut VecDeque<Inner>, out: &mut Vec<Effect>) {
+        if self.closed {
+            return;
+        }
         match effect {
             commit::Effect::Resolve { op, committable } => out.push(Effect::Resolve { op, committable }),
             commit::Effect::Commit { op, committable, permit } => out.push(Effect::Commit { op, committable, permit }),

@@ -21,7 +21,7 @@ pub enum Origin {
 }
 
 /// One entry: the facts that the protocol needs. The driver adds the payload (manifest, proofs) and the hash of the entry before.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Entry {
     /// A new incarnation of the job begins; all older ones are fenced.
     Claimed {
