@@ -242,10 +242,11 @@ mod tests {
         let mut state = State::new(10);
         for _ in 0..=UNCONFIRMED_MAX {
             state.snapshot(8);
-            state.chain.abandon();
         }
         state.chain.confirm(Epoch(1));
         assert_eq!(state.chain.confirmed(), Epoch(0));
+        state.chain.confirm(Epoch(2));
+        assert_eq!(state.chain.confirmed(), Epoch(2));
     }
 
     #[test]

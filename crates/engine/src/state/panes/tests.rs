@@ -116,6 +116,51 @@ fn a_dropped_window_is_cleared_in_the_groups_of_the_task_and_written_no_more() {
 }
 
 #[test]
+fn two_tasks_become_one_and_a_window_dropped_in_one_of_them_stays_in_the_other() {
+    let groups = scope().groups;
+    let mut blocks = Vec::new();
+    for index in 0..2 {
+        let range = groups.range_of(index, 2);
+        let mut panes: Panes<u64, u64> = Panes::new("windows", Scope { groups, range }, stable_hash::<u64>);
+        let mut take = |epoch: u64, panes: &mut Panes<u64, u64>| {
+            keyed::freeze(panes, Epoch(epoch));
+            let mut sink = |_: &str, block: Vec<u8>| blocks.push((epoch, block));
+            assert_eq!(keyed::drain(panes, &mut Budget::unlimited(), &mut sink).expect("written"), Progress::Done);
+        };
+        for key in (0..100u64).filter(|key| range.contains(groups.group_of(stable_hash(key)))) {
+            panes.table(5).set(stable_hash(&key), &key, key);
+        }
+        take(1, &mut panes);
+        keyed::confirm(&mut panes, Epoch(1));
+        if index == 0 {
+            panes.drop_table(5);
+        }
+        take(2, &mut panes);
+    }
+    blocks.sort_by_key(|(epoch, _)| *epoch);
+    let mut panes: Panes<u64, u64> = Panes::new("windows", scope(), stable_hash::<u64>);
+    for (epoch, block) in &blocks {
+        let block = BlockReader::open(block).expect("sound");
+        assert_eq!(keyed::restore(&mut panes, Epoch(*epoch), &block), Ok(true));
+    }
+    panes.restored();
+    let upper = groups.range_of(1, 2);
+    let expected: BTreeSet<u64> = (0..100).filter(|key| upper.contains(groups.group_of(stable_hash(key)))).collect();
+    let found: BTreeSet<u64> = panes.table(5).iter().map(|(_, key, _)| *key).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn many_small_windows_are_rewritten_together_so_that_chains_stay_short() {
+    let mut panes = filled(50, 4);
+    for epoch in 1..30 {
+        panes.table(17).set(stable_hash(&1u64), &1, epoch.to_string());
+        snapshot(&mut panes, epoch);
+        assert!(panes.segments().len() <= 4, "{:?}", panes.segments());
+    }
+}
+
+#[test]
 fn dropped_windows_are_freed_bit_by_bit_and_never_pile_up() {
     let mut panes = filled(1, 10_000);
     assert!(panes.drop_table(0));

@@ -207,6 +207,26 @@ fn a_snapshot_writes_what_changed_and_nothing_else() {
 }
 
 #[test]
+fn removals_of_more_unconfirmed_epochs_than_are_kept_apart_are_all_written() {
+    let mut table = filled(100);
+    table.freeze(Epoch(1), Epoch(0), SlotRange::default());
+    drain_all(&mut table);
+    for epoch in 2..20 {
+        table.remove(stable_hash(&epoch), &epoch);
+        table.freeze(Epoch(epoch), Epoch(1), SlotRange::default());
+        let mut removed: Vec<u64> = drain_all(&mut table)
+            .into_iter()
+            .map(|record| match record {
+                Record::Delete(key) => key,
+                Record::Put(..) | Record::Clear => unreachable!("nothing else changed"),
+            })
+            .collect();
+        removed.sort_unstable();
+        assert_eq!(removed, (2..=epoch).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn a_snapshot_does_not_disturb_live_entries() {
     let mut with_snapshots = filled(100);
     let mut without = filled(100);
