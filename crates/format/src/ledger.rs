@@ -15,7 +15,7 @@ use staunch_types::{Digest, Epoch, Generation, LedgerSeq, Name, Result};
 
 pub use chain::{Break, Chain};
 
-use crate::facts::{Attempt, CommittableId, OperatorCounts, Reason, Sha256, SplitRange};
+use crate::facts::{Attempt, CommittableId, Opaque, OperatorCounts, Reason, Sha256, SplitRange};
 use crate::frame::FrameKind;
 use crate::record;
 
@@ -126,7 +126,7 @@ pub struct OperatorTotal {
     pub counts: OperatorCounts,
 }
 
-/// A committable without its body.
+/// A committable: what must become visible, and stays to be proven when its manifest has long been removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommittableTotal {
     /// Which.
@@ -137,6 +137,9 @@ pub struct CommittableTotal {
     pub description: String,
     /// The records in it.
     pub digest: Digest,
+    /// What the sink needs to find it again; empty in entries of versions that kept it in the manifest only.
+    #[serde(default)]
+    pub body: Opaque,
 }
 
 /// Everything that an epoch names is committed, or accepted as lost.

@@ -295,6 +295,7 @@ fn total_of(named: &NamedCommittable) -> CommittableTotal {
         kind: named.kind.clone(),
         description: named.committable.description.clone(),
         digest: named.committable.digest,
+        body: Opaque(named.committable.body.clone()),
     }
 }
 

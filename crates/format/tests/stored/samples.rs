@@ -130,6 +130,8 @@ pub(crate) fn ledger() -> Vec<LedgerEntry> {
                 kind: "csv".into(),
                 description: format!("totals/part-7-2-3-{number}.csv"),
                 digest: digest(&["x,1"]),
+                // An entry of before the field existed.
+                body: Opaque::default(),
             })
             .collect(),
     });

@@ -28,7 +28,7 @@ struct Expected<'a> {
     epochs: BTreeMap<&'a str, Epoch>,
     /// Descriptions of outputs in doubt.
     doubtful: BTreeSet<&'a str>,
-    /// Outputs whose bytes for the sink are gone with their manifest.
+    /// Outputs of an older version's epochs, whose bytes for the sink are gone with their manifest.
     unknown: u64,
     accepted_lost: u64,
 }
@@ -67,7 +67,7 @@ fn expected<'a>(ledger: &'a Ledger, manifests: &'a BTreeMap<Epoch, Manifest>, ep
     for sealed in ledger.seals() {
         let epoch = sealed.attempt.epoch;
         for total in &sealed.committables {
-            let CommittableTotal { id, kind, description, .. } = total;
+            let CommittableTotal { id, kind, description, body, .. } = total;
             let sink = all.entry(id.sink.as_str()).or_default();
             sink.kind = kind;
             sink.epochs.insert(description, epoch);
@@ -78,7 +78,8 @@ fn expected<'a>(ledger: &'a Ledger, manifests: &'a BTreeMap<Epoch, Manifest>, ep
             if !epochs.contains(epoch) {
                 continue;
             }
-            match bodies.get(id) {
+            let kept = (!body.0.is_empty()).then_some(body.0.as_slice());
+            match kept.or_else(|| bodies.get(id).copied()) {
                 _ if is_lost => sink.accepted_lost += 1,
                 None => sink.unknown += 1,
                 Some(body) if recorded.contains(&epoch) => sink.committed.push(body),
