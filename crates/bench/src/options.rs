@@ -14,8 +14,23 @@ pub(crate) struct Options {
 }
 
 const KNOWN: [&str; 17] = [
-    "name", "parallelism", "workers", "checkpoint", "keys", "populate", "warmup", "window", "windows", "rate", "eventRate", "outDir",
-    "ckptdir", "maxRecords", "backend", "input", "format",
+    "name",
+    "parallelism",
+    "workers",
+    "checkpoint",
+    "keys",
+    "populate",
+    "warmup",
+    "window",
+    "windows",
+    "rate",
+    "eventRate",
+    "outDir",
+    "ckptdir",
+    "maxRecords",
+    "backend",
+    "input",
+    "format",
 ];
 
 impl Options {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
-use staunch_api::{Committable, Committer, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, Swept, SweepScope, WriterContext};
+use staunch_api::{Committable, Committer, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext};
 use staunch_types::{Epoch, Result, Tick, Timestamp};
 
 /// Calls a closure for each record. Writes nothing, so it has nothing to commit.

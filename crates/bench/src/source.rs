@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use staunch_api::{Assignment, Discovery, Output, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead, SplitSnapshot};
+use staunch_api::{
+    Assignment, Discovery, Output, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead,
+    SplitSnapshot,
+};
 use staunch_types::{Digest, Result, Tick, Timestamp};
 
 /// What a run looks like.
@@ -119,14 +122,7 @@ impl<T: Send + 'static, M: Make<T>> Source for GenSource<T, M> {
     }
 
     fn reader(&self, _context: ReaderContext) -> Result<GenReader<T, M>> {
-        Ok(GenReader {
-            source: self.clone(),
-            slot: 0,
-            split: None,
-            read_from: 0,
-            phase: Phase::Populating,
-            windows: Vec::new(),
-        })
+        Ok(GenReader { source: self.clone(), slot: 0, split: None, read_from: 0, phase: Phase::Populating, windows: Vec::new() })
     }
 }
 
@@ -143,7 +139,11 @@ pub(crate) struct GenReader<T, M> {
 enum Phase {
     Populating,
     /// Since when, from which position, and the window that is open: start, first position, processor time.
-    Running { since: Instant, from: u64, window: Option<(Instant, u64, f64)> },
+    Running {
+        since: Instant,
+        from: u64,
+        window: Option<(Instant, u64, f64)>,
+    },
 }
 
 impl<T, M: Make<T>> GenReader<T, M> {

@@ -67,13 +67,18 @@ fn environment(options: &Options) -> Result<Environment, String> {
     let mut environment = Environment::new(settings);
     environment.on_event(|event| match event {
         JobEvent::EpochFailed { error, .. } | JobEvent::Restarting { error, .. } => eprintln!("{error}"),
-        other => if std::env::var_os("VERBOSE").is_some() { eprintln!("{other:?}") },
+        other => {
+            if std::env::var_os("VERBOSE").is_some() {
+                eprintln!("{other:?}")
+            }
+        }
     });
     Ok(environment)
 }
 
 fn throughput(options: &Options) -> Result<(), String> {
-    let generator = Generator::new(options.number("keys", 100_000)?, options.number("populate", 0)?, options.number("eventRate", 1_000_000)?);
+    let generator =
+        Generator::new(options.number("keys", 100_000)?, options.number("populate", 0)?, options.number("eventRate", 1_000_000)?);
     let measured = Arc::new(Mutex::new(Measured::default()));
     let source = GenSource::new(generator, options.schedule()?, Arc::clone(&measured), Instant::now());
     let environment = environment(options)?;
@@ -203,7 +208,12 @@ fn latency(options: &Options) -> Result<(), String> {
     let at = |quantile: f64| all.value_at_quantile(quantile) as f64 / 1e6;
     let extra = format!(
         " lat_n={} p50_ms={:.3} p90_ms={:.3} p99_ms={:.3} p999_ms={:.3} max_ms={:.3}",
-        all.len(), at(0.5), at(0.9), at(0.99), at(0.999), at(1.0)
+        all.len(),
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(0.999),
+        at(1.0)
     );
     println!("{}", report::throughput(&options, &measured.lock().unwrap_or_else(PoisonError::into_inner), &extra)?);
     Ok(())

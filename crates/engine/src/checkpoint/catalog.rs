@@ -26,6 +26,8 @@ use crate::cluster::Restore;
 
 /// Tries of a probe that another start may disturb.
 const PROBES_MAX: u32 = 8;
+/// How often a ledger is read again that goes on while it is read.
+const LOADS_MAX: u32 = 16;
 /// Entries of one folder.
 const FOLDER_ENTRIES: u64 = 1000;
 
@@ -146,10 +148,14 @@ impl Catalog {
             }
             let entry = wire::read_entry(stored, &bytes, names);
             if entry.stored.job != self.job {
-                return Err(Error::new(ErrorKind::Invalid, "C013", format!("the checkpoint directory belongs to the job \"{}\", not to \"{}\"", entry.stored.job, self.job))
-                    .at(format!("store={}", self.store.describe()))
-                    .data("nothing was started, nothing was changed")
-                    .remedy("give this job a directory of its own, or its old name back"));
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    "C013",
+                    format!("the checkpoint directory belongs to the job \"{}\", not to \"{}\"", entry.stored.job, self.job),
+                )
+                .at(format!("store={}", self.store.describe()))
+                .data("nothing was started, nothing was changed")
+                .remedy("give this job a directory of its own, or its old name back"));
             }
             entries.push(entry);
         }
@@ -169,6 +175,24 @@ impl Catalog {
     /// # Errors
     /// As [`Self::entries`]; `Invalid` when the checkpoint asked for does not exist.
     pub fn load(&self, restore: Restore, names: &SinkNames) -> Result<Loaded> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let before = self.length()?;
+            match self.load_now(restore, names) {
+                // While this was read, the process that still runs the job went on, and removed what it needs no more.
+                Err(error) if error.kind() == ErrorKind::Corrupt && tries < LOADS_MAX && self.length()? > before => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Entries that there are.
+    fn length(&self) -> Result<usize> {
+        Ok(self.store.list("ledger/").map_err(|e| self.unreadable("ledger/", &e))?.len())
+    }
+
+    fn load_now(&self, restore: Restore, names: &SinkNames) -> Result<Loaded> {
         let mut names = names.clone();
         let entries = self.entries(&mut names)?;
         let mut facts = Facts::default();
@@ -236,7 +260,9 @@ impl Catalog {
     /// `Bug` when something cannot be encoded.
     pub fn draft(&self, seq: LedgerSeq, previous: [u8; 32], entry: &Entry, payload: &EntryPayload<'_>) -> Result<Draft> {
         let manifest = match (entry, payload.record) {
-            (Entry::Sealed { attempt, .. }, Some(record)) => Some((manifest_path(*attempt), Arc::from(wire::encode_manifest(record, payload)?))),
+            (Entry::Sealed { attempt, .. }, Some(record)) => {
+                Some((manifest_path(*attempt), Arc::from(wire::encode_manifest(record, payload)?)))
+            }
             _ => None,
         };
         let bytes = wire::encode_entry(&self.job, seq, previous, entry, payload, manifest.as_ref().map(|(p, b)| (p.as_str(), &**b)))?;

@@ -12,11 +12,11 @@ mod wire;
 mod catalog;
 mod local;
 
+pub use catalog::{Catalog, Draft, EntryPayload, Loaded};
+pub use loader::Loader;
+pub use local::LocalStore;
+pub use names::SinkNames;
+pub use record::{CheckpointRecord, NamedCommittable, SourceRecord};
 pub use segment::Segment;
 pub use upload::Upload;
-pub use loader::Loader;
-pub use record::{CheckpointRecord, NamedCommittable, SourceRecord};
-pub use names::SinkNames;
 pub use wire::ReadEntry;
-pub use catalog::{Catalog, Draft, EntryPayload, Loaded};
-pub use local::LocalStore;

@@ -52,8 +52,14 @@ impl Upload {
 
     /// Adds a block; tells where it will lie.
     pub fn append(&mut self, block: Vec<u8>, groups: KeyGroupRange) -> Segment {
-        let segment =
-            Segment { path: self.path.clone(), offset: self.offset, bytes: block.len() as u64, crc: staunch_format::manifest::Segment::crc_of(&block), groups, epoch: self.epoch };
+        let segment = Segment {
+            path: self.path.clone(),
+            offset: self.offset,
+            bytes: block.len() as u64,
+            crc: staunch_format::manifest::Segment::crc_of(&block),
+            groups,
+            epoch: self.epoch,
+        };
         self.offset += block.len() as u64;
         self.waiting_bytes += block.len();
         self.waiting.push_back(block);

@@ -513,8 +513,11 @@ impl RunningGeneration {
         let kind = failure.kind();
         match self.reason.take() {
             Some(error) if error.kind() == kind => error,
-            Some(error) => Error::new(kind, error.code(), error.what().to_owned()).cause(error).data("the job goes back to its last checkpoint, or stops; nothing is lost"),
-            None => Error::new(kind, "C008", format!("the job cannot go on: {failure:?}")).data("the job goes back to its last checkpoint, or stops; nothing is lost"),
+            Some(error) => Error::new(kind, error.code(), error.what().to_owned())
+                .cause(error)
+                .data("the job goes back to its last checkpoint, or stops; nothing is lost"),
+            None => Error::new(kind, "C008", format!("the job cannot go on: {failure:?}"))
+                .data("the job goes back to its last checkpoint, or stops; nothing is lost"),
         }
     }
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use staunch_api::{Io, Pending, SinkContext, SourceContext};
+use staunch_protocol::commit::{self, LostPolicy};
 use staunch_protocol::coordinator::{self, Coordinator};
 use staunch_protocol::failover::{self, Failover};
 use staunch_protocol::ledger::{Claimant, Limits};
-use staunch_protocol::commit::{self, LostPolicy};
 use staunch_protocol::{Reason, checkpoint};
 use staunch_types::{Error, ErrorKind, Generation, Name, Result, Tick};
 
@@ -261,9 +261,13 @@ impl Master {
         }
         let names = loaded.names.clone();
         if let Some(sink) = names.all().find(|n| !self.plan.sinks.contains_key(n)) {
-            return Err(Error::new(ErrorKind::Invalid, "J007", format!("the checkpoint has uncommitted output of a sink \"{sink}\", which the job no longer has"))
-                .data("nothing was started; the output stays prepared")
-                .remedy("start the job once with the sink in it, so that the output is committed, and remove it then"));
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                "J007",
+                format!("the checkpoint has uncommitted output of a sink \"{sink}\", which the job no longer has"),
+            )
+            .data("nothing was started; the output stays prepared")
+            .remedy("start the job once with the sink in it, so that the output is committed, and remove it then"));
         }
         let mut sources = Vec::new();
         for (number, chain) in self.plan.chains.iter().enumerate() {
@@ -322,10 +326,14 @@ impl Master {
         for (name, parts) in &record.operators {
             let keeps = parts.values().any(|p| !p.states.is_empty() || p.inline.values().any(|b| !b.is_empty()));
             if keeps && !known.contains(name) && !self.config.allow_lost_state.contains(name) {
-                return Err(Error::new(ErrorKind::Invalid, "J009", format!("the checkpoint has state of an operator \"{name}\", which the job no longer has"))
-                    .at(place)
-                    .data("nothing was started")
-                    .remedy(format!("give the operator its name back, or drop its state with `--allow-lost-state {name}`")));
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    "J009",
+                    format!("the checkpoint has state of an operator \"{name}\", which the job no longer has"),
+                )
+                .at(place)
+                .data("nothing was started")
+                .remedy(format!("give the operator its name back, or drop its state with `--allow-lost-state {name}`")));
             }
         }
         Ok(())
@@ -344,7 +352,13 @@ impl Master {
                 let catalog = Arc::clone(&self.catalog);
                 self.phase = Phase::Confirming(self.io.run(move || catalog.newest_claim()), error);
             }
-            ErrorKind::Retry | ErrorKind::Restart | ErrorKind::Fenced | ErrorKind::Invalid | ErrorKind::Corrupt | ErrorKind::Lost | ErrorKind::Bug => {
+            ErrorKind::Retry
+            | ErrorKind::Restart
+            | ErrorKind::Fenced
+            | ErrorKind::Invalid
+            | ErrorKind::Corrupt
+            | ErrorKind::Lost
+            | ErrorKind::Bug => {
                 self.failed(now, error);
             }
         }
@@ -391,12 +405,14 @@ impl Master {
         let error = self.last_error.take()?;
         Some(match cause {
             failover::StopCause::Kind(_) => error,
-            failover::StopCause::TooManyFailures(kind) => {
-                Error::new(kind, "J010", format!("the job failed too often without completing a checkpoint; the last failure: {}", error.what()))
-                    .cause(error)
-                    .data("what was committed stays valid; the job can be started again and goes on from its last checkpoint")
-                    .remedy("correct the cause of the last failure")
-            }
+            failover::StopCause::TooManyFailures(kind) => Error::new(
+                kind,
+                "J010",
+                format!("the job failed too often without completing a checkpoint; the last failure: {}", error.what()),
+            )
+            .cause(error)
+            .data("what was committed stays valid; the job can be started again and goes on from its last checkpoint")
+            .remedy("correct the cause of the last failure"),
         })
     }
 }

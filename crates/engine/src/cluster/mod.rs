@@ -14,8 +14,8 @@ mod retention;
 mod generation;
 mod master;
 
-pub use messages::{CoordinatorMail, SplitBytes, TaskMail};
-pub use events::JobEvent;
 pub use config::{Restore, RunConfig};
 pub use core::TaskCore;
+pub use events::JobEvent;
 pub use master::{Master, MasterPhase};
+pub use messages::{CoordinatorMail, SplitBytes, TaskMail};

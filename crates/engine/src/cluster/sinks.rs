@@ -87,12 +87,9 @@ fn perform(committer: &mut dyn staunch_api::Committer, work: Work, sink: &Name) 
     match work {
         Work::Commit(id, committable, permit) => outcome(committer.commit(&committable, &permit).map(|Proof { text }| (id, text)), sink),
         Work::Resolve(id, committable) => match committer.resolve(&committable) {
-            Ok(Resolution::Committed(proof)) => Outcome {
-                answer: Answer::Resolved(Verdict::Committed),
-                proof: Some((id, proof.text)),
-                error: None,
-                swept: Vec::new(),
-            },
+            Ok(Resolution::Committed(proof)) => {
+                Outcome { answer: Answer::Resolved(Verdict::Committed), proof: Some((id, proof.text)), error: None, swept: Vec::new() }
+            }
             Ok(Resolution::Pending) => Outcome { answer: Answer::Resolved(Verdict::Pending), proof: None, error: None, swept: Vec::new() },
             Ok(Resolution::Lost { evidence }) => Outcome {
                 answer: Answer::Resolved(Verdict::Lost),

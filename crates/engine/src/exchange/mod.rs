@@ -18,7 +18,7 @@ mod task;
 
 pub use batch::{Batch, Element};
 pub use channel::{Message, QUEUE_MESSAGES_MAX, Receiver, Sender, channel};
-pub use route::{Hashed, KeySelector, KeyedBy, KeyedByRef, Route, RouteByKey, RouteRoundRobin};
-pub use output::ExchangeOutput;
 pub use gate::{Arrival, Gate};
+pub use output::ExchangeOutput;
+pub use route::{Hashed, KeySelector, KeyedBy, KeyedByRef, Route, RouteByKey, RouteRoundRobin};
 pub use task::ExchangeTask;

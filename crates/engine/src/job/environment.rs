@@ -9,8 +9,8 @@ use staunch_api::{CheckpointStore, Rejected, Source};
 use staunch_protocol::Reason;
 use staunch_types::{Error, ErrorKind, Name, Result};
 
-use super::stream::{Linked, SourceStart, Stream, Writing};
 use super::Plan;
+use super::stream::{Linked, SourceStart, Stream, Writing};
 use crate::checkpoint::{Catalog, LocalStore};
 use crate::cluster::{CoordinatorMail, JobEvent, Master, MasterPhase, RunConfig};
 use crate::operator::Identity;
@@ -105,11 +105,7 @@ impl Environment {
     }
 
     /// Reads from a source. Input that cannot become a record goes to the second stream.
-    pub fn source_with_dead_letter<S: Source + Sync>(
-        &self,
-        name: &str,
-        source: S,
-    ) -> (Stream<SourceStart<S>, Identity>, Linked<Rejected>) {
+    pub fn source_with_dead_letter<S: Source + Sync>(&self, name: &str, source: S) -> (Stream<SourceStart<S>, Identity>, Linked<Rejected>) {
         let link = self.plan.link();
         let stream = Stream::from_source(&self.plan, name, source, Some(link));
         (stream, Stream::behind(&self.plan, link, &format!("{name}#rejected")))
@@ -158,7 +154,8 @@ impl Environment {
             Some(_) => None,
             None => Some(crate::runtime::TemporaryDirectory::new()?),
         };
-        let base = self.settings.checkpoint_directory.clone().or_else(|| temporary.as_ref().map(|t| t.path().to_owned())).unwrap_or_default();
+        let base =
+            self.settings.checkpoint_directory.clone().or_else(|| temporary.as_ref().map(|t| t.path().to_owned())).unwrap_or_default();
         let writer = format!("{:016x}", crate::runtime::random_number() as u64);
         let root = base.join(name.component());
         let store: Arc<dyn CheckpointStore> = Arc::new(LocalStore::new(Arc::clone(&world.file_system), &root, &writer));
@@ -168,8 +165,7 @@ impl Environment {
         let executor = Box::new(ThreadExecutor::new(self.settings.workers, &world.clock)?);
         let tell = self.tell.take().unwrap_or_else(|| Box::new(|_| {}));
         let clock = Arc::clone(&world.clock);
-        let mut master =
-            Master::new(plan, world, catalog, config, executor, &flag, Box::new(crate::runtime::random_number), tell);
+        let mut master = Master::new(plan, world, catalog, config, executor, &flag, Box::new(crate::runtime::random_number), tell);
         self.stopper.connect(master.inbox());
         loop {
             flag.lower();

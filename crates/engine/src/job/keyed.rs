@@ -53,13 +53,17 @@ impl<T: Send + 'static, K: KeySelector<T>> KeyedStream<T, K> {
         T: StateValue + Clone,
         F: Fn(&mut T, &T) + Clone + Send + 'static,
     {
-        self.stateful_map(name, || None::<T>, move |kept: &mut Option<T>, record: &T| {
-            match kept {
-                Some(kept) => reduce(kept, record),
-                None => *kept = Some(record.clone()),
-            }
-            kept.clone().unwrap_or_else(|| record.clone())
-        })
+        self.stateful_map(
+            name,
+            || None::<T>,
+            move |kept: &mut Option<T>, record: &T| {
+                match kept {
+                    Some(kept) => reduce(kept, record),
+                    None => *kept = Some(record.clone()),
+                }
+                kept.clone().unwrap_or_else(|| record.clone())
+            },
+        )
     }
 
     /// Folds the records of each key, and gives the value out after each record.

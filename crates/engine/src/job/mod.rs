@@ -10,10 +10,9 @@ mod stream;
 mod keyed;
 mod environment;
 
-pub use plan::{ChainPlan, Edge, Head, OperatorKind, OperatorPlan, Output, Plan, Segment, SegmentFactory};
 pub use build::{Assembled, EdgeTable, Restored, TaskBuild};
-pub(crate) use inline::{decode_inline, encode_inline};
-pub use stream::{Exchanged, ExchangeStart, KeyedStream, LinkStart, Linked, Shared, SourceStart, Start, Stream};
-pub use keyed::{Windowed, WindowedStream};
 pub use environment::{Environment, Settings, Stopper};
-
+pub(crate) use inline::{decode_inline, encode_inline};
+pub use keyed::{Windowed, WindowedStream};
+pub use plan::{ChainPlan, Edge, Head, OperatorKind, OperatorPlan, Output, Plan, Segment, SegmentFactory};
+pub use stream::{ExchangeStart, Exchanged, KeyedStream, LinkStart, Linked, Shared, SourceStart, Start, Stream};

@@ -199,7 +199,9 @@ impl Plan {
             });
             if missing || segment.outputs.is_empty() {
                 let what = format!("the stream after \"{name}\" goes nowhere");
-                return Err(invalid("J004", &what, "end it in a sink, or in `.discard(name)` if nobody needs it").at(format!("operator={name}")));
+                return Err(
+                    invalid("J004", &what, "end it in a sink, or in `.discard(name)` if nobody needs it").at(format!("operator={name}"))
+                );
             }
         }
         Ok(())

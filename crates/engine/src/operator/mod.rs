@@ -23,10 +23,10 @@ pub mod window;
 
 pub use chain::{Activity, Chain, Control};
 pub use context::{OperatorCounts, OperatorPart, OperatorRestore, SnapshotPart, TaskContext};
-pub use guard::{Named, running_operator};
-pub use stateless::{Filter, FilterNode, FlatMap, FlatMapNode, Identity, Inspect, InspectNode, Map, MapNode, Then, Transform};
 pub use event_time::{EventTime, EventTimeNode, GuardAhead, Watermarks};
-pub use link::{Link, LinkOutput, SplitOutput};
-pub use unsealed::Unsealed;
+pub use guard::{Named, running_operator};
 pub(crate) use keyed::{Ahead, Keeper};
 pub use keyed::{Process, ProcessContext, ProcessNode, ProcessStep, StatefulMap, StatefulMapNode, Timer};
+pub use link::{Link, LinkOutput, SplitOutput};
+pub use stateless::{Filter, FilterNode, FlatMap, FlatMapNode, Identity, Inspect, InspectNode, Map, MapNode, Then, Transform};
+pub use unsealed::Unsealed;

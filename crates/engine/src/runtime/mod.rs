@@ -17,14 +17,14 @@ mod io_pool;
 mod file_system;
 mod machine;
 
-pub use task::{Phase, Slice, Task};
-pub use wake::{Signal, WakeFlag};
-pub use mailbox::{Mailbox, MailboxFull};
 pub use clock::{Clock, SystemClock};
 pub use executor::{Executor, Parking, ThreadExecutor};
-pub use io_pool::IoPool;
 pub use file_system::SystemFiles;
+pub use io_pool::IoPool;
 pub use machine::{TemporaryDirectory, cores, random_number};
+pub use mailbox::{Mailbox, MailboxFull};
+pub use task::{Phase, Slice, Task};
+pub use wake::{Signal, WakeFlag};
 
 use std::sync::Arc;
 

@@ -5,6 +5,6 @@
 mod plan;
 mod node;
 
-pub use plan::{CommitterDyn, SinkPlan};
-pub use node::{Discard, SinkNode};
 pub(crate) use node::CARRIED;
+pub use node::{Discard, SinkNode};
+pub use plan::{CommitterDyn, SinkPlan};

@@ -182,7 +182,14 @@ impl<S: Source, C: Chain<S::Record>> SourceTask<S, C> {
     fn read(&mut self, budget: usize) -> Result<ReaderPhase> {
         let mut left = budget;
         loop {
-            let mut output = ReaderOutput { chain: &mut self.chain, rejected: self.rejected.as_mut(), core: &mut self.core, counts: &mut self.counts, error: None, taken: 0 };
+            let mut output = ReaderOutput {
+                chain: &mut self.chain,
+                rejected: self.rejected.as_mut(),
+                core: &mut self.core,
+                counts: &mut self.counts,
+                error: None,
+                taken: 0,
+            };
             let phase = self.reader.poll(output.core.context.now, left.min(POLL_RECORDS), &mut output)?;
             let taken = output.taken;
             if let Some(error) = output.error {

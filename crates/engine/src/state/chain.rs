@@ -26,8 +26,8 @@ const SEGMENTS_LONG: usize = 64;
 const LONG_SHARE: usize = 64;
 /// Slots rewritten for each two entries that change in an epoch: one.
 const CHANGES_PER_REWRITE: usize = 2;
-/// Bytes rewritten at least, so that a small state is whole in each of its segments.
-const REWRITE_BYTES_MIN: usize = 16 << 10;
+/// Bytes rewritten at least, so that a small state is whole in each of its segments. Few in tests, whose states are all small.
+const REWRITE_BYTES_MIN: usize = if cfg!(test) { 64 } else { 16 << 10 };
 
 /// The chain of a state. `None` as a place means the beginning.
 pub(super) struct Chain<P> {

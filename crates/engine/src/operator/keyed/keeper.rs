@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use staunch_format::block::BlockReader;
 use staunch_types::{Epoch, Error, ErrorKind, KeyGroupRange, Name, Result};
 
-use crate::operator::{Activity, TaskContext};
 use crate::checkpoint::{Loader, Segment};
 use crate::job::TaskBuild;
+use crate::operator::{Activity, TaskContext};
 use crate::state::keyed::{self, KeyedStates};
 use crate::state::writer::{Budget, Progress};
 
@@ -141,7 +141,11 @@ impl Keeper {
 }
 
 fn unknown_state(state: &str, operator: &Name) -> Error {
-    Error::new(ErrorKind::Invalid, "S301", format!("the checkpoint has a state \"{state}\" of the operator, which the operator no longer has"))
-        .data("nothing was changed; the checkpoint is intact")
-        .remedy(format!("give the state its name back, or drop all state of the operator with `--allow-lost-state {operator}`"))
+    Error::new(
+        ErrorKind::Invalid,
+        "S301",
+        format!("the checkpoint has a state \"{state}\" of the operator, which the operator no longer has"),
+    )
+    .data("nothing was changed; the checkpoint is intact")
+    .remedy(format!("give the state its name back, or drop all state of the operator with `--allow-lost-state {operator}`"))
 }

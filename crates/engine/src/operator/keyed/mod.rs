@@ -8,7 +8,7 @@ mod ahead;
 mod stateful_map;
 mod process;
 
-pub(crate) use keeper::Keeper;
 pub(crate) use ahead::Ahead;
-pub use stateful_map::{StatefulMap, StatefulMapNode};
+pub(crate) use keeper::Keeper;
 pub use process::{Process, ProcessContext, ProcessNode, ProcessStep, Timer};
+pub use stateful_map::{StatefulMap, StatefulMapNode};

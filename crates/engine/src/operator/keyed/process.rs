@@ -10,9 +10,9 @@
 use staunch_types::{Name, Result, Tick, Timestamp};
 
 use super::Keeper;
-use crate::operator::{Activity, Chain, Control, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::exchange::{Hashed, KeySelector};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
+use crate::operator::{Activity, Chain, Control, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::state::codec::Key;
 use crate::state::keyed::{KeyedStates, Scope};
 use crate::state::timers::{Due, Timers};
@@ -161,10 +161,8 @@ where
         for bytes in restored.iter().filter_map(|p| p.get(INLINE)) {
             watermark = watermark.min(decode_inline(&self.name, INLINE, bytes)?);
         }
-        let timers = TimerPair {
-            event: Timers::new("#event-timers", build.scope()),
-            processing: Timers::new("#processing-timers", build.scope()),
-        };
+        let timers =
+            TimerPair { event: Timers::new("#event-timers", build.scope()), processing: Timers::new("#processing-timers", build.scope()) };
         Ok(ProcessNode {
             named: Named::new(self.name.as_str()),
             name: self.name.clone(),
@@ -212,7 +210,13 @@ where
     P: Process<K::Key, T>,
     N: Chain<P::Out>,
 {
-    fn call(&mut self, hash: u64, key: &K::Key, time: Timestamp, code: impl FnOnce(&P, &mut P::States, &mut ProcessContext<'_, K::Key, P::Out, P::Side>)) {
+    fn call(
+        &mut self,
+        hash: u64,
+        key: &K::Key,
+        time: Timestamp,
+        code: impl FnOnce(&P, &mut P::States, &mut ProcessContext<'_, K::Key, P::Out, P::Side>),
+    ) {
         let mut context = ProcessContext {
             hash,
             key,

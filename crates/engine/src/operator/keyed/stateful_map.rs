@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use staunch_types::{Name, Result, Timestamp};
 
 use super::{Ahead, Keeper};
-use crate::operator::{Activity, Chain, Control, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::exchange::{Batch, Hashed, KeySelector};
 use crate::job::TaskBuild;
+use crate::operator::{Activity, Chain, Control, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::state::codec::StateValue;
 use crate::state::kinds::ValueState;
 use crate::state::table::SlotId;
@@ -90,9 +90,8 @@ where
         self.counts.records_in += 1;
         let Hashed { hash, value } = value;
         let (table, init, function, named) = (self.state.stored_mut().table_mut(), &self.init, &self.function, &self.named);
-        let out = self
-            .selector
-            .with(&value, |key| named.run(|| table.update_guessed(guess, hash, key, init, |state| function(state, &value))));
+        let out =
+            self.selector.with(&value, |key| named.run(|| table.update_guessed(guess, hash, key, init, |state| function(state, &value))));
         self.next.push(out, time);
     }
 }

@@ -192,7 +192,8 @@ mod tests {
             for time in -50..50 {
                 let pane = panes.pane_of(Timestamp(time));
                 let found: Vec<i64> = panes.windows_of(pane).map(|w| w.start).collect();
-                let expected: Vec<i64> = (-100..100).map(|n| n * slide + offset % slide).filter(|s| *s <= time && time < s + size).collect();
+                let expected: Vec<i64> =
+                    (-100..100).map(|n| n * slide + offset % slide).filter(|s| *s <= time && time < s + size).collect();
                 assert_eq!(found, expected, "size={size} slide={slide} offset={offset} time={time}");
             }
         }

@@ -16,12 +16,10 @@ mod aggregate;
 mod pane_node;
 mod session_node;
 
-
-pub use assign::{Hopping, Panes, Session, Tumbling, Window};
 pub use aggregate::{Aggregate, Fold, FoldMerge};
+pub use assign::{Hopping, Panes, Session, Tumbling, Window};
 pub use pane_node::{PaneWindow, PaneWindowNode};
 pub use session_node::{SessionWindow, SessionWindowNode};
-
 
 use serde::{Deserialize, Serialize};
 use staunch_types::Timestamp;

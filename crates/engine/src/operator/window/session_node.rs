@@ -119,7 +119,8 @@ where
         }
         let (aggregate, named, watermark) = (&self.aggregate, &self.named, self.watermark.0);
         let (set_timer, result) = sessions.update(hash, &key, Vec::new, |all| {
-            let (at, set_timer) = join(all, reach, watermark, || named.run(|| aggregate.create()), |a, b| named.run(|| aggregate.merge(a, b)));
+            let (at, set_timer) =
+                join(all, reach, watermark, || named.run(|| aggregate.create()), |a, b| named.run(|| aggregate.merge(a, b)));
             let session = &mut all[at];
             named.run(|| aggregate.add(&mut session.accumulator, &value));
             let is_over = last(session.end) <= watermark;

@@ -151,13 +151,20 @@ fn two_tasks_become_one_and_a_window_dropped_in_one_of_them_stays_in_the_other()
 }
 
 #[test]
-fn many_small_windows_are_rewritten_together_so_that_chains_stay_short() {
-    let mut panes = filled(50, 4);
-    for epoch in 1..30 {
-        panes.table(17).set(stable_hash(&1u64), &1, epoch.to_string());
-        snapshot(&mut panes, epoch);
-        assert!(panes.segments().len() <= 4, "{:?}", panes.segments());
-    }
+fn a_rewrite_goes_on_from_the_end_of_one_window_to_the_beginning_of_the_next() {
+    let panes = filled(3, 20);
+    let table = panes.get(0).expect("filled");
+    let slots = 32;
+    let (to_8, to_16, from_8) =
+        (table.stretch_from(None, 8), table.stretch_from(None, 16), table.stretch_from(table.stretch_from(None, 8).next, slots - 8));
+    let whole = table.stretch_from(None, slots);
+    assert_eq!((whole.next, whole.slots_left), (None, 0));
+    let mut rewrite = BTreeMap::new();
+    let next = panes.walk(None, slots + 8, &mut rewrite);
+    assert_eq!((next, std::mem::take(&mut rewrite)), (Some((1, to_8.next)), BTreeMap::from([(0, whole.range), (1, to_8.range)])));
+    let next = panes.walk(next, slots - 8 + 16, &mut rewrite);
+    assert_eq!((next, std::mem::take(&mut rewrite)), (Some((2, to_16.next)), BTreeMap::from([(1, from_8.range), (2, to_16.range)])));
+    assert_eq!(panes.walk(next, 1_000, &mut rewrite), None);
 }
 
 #[test]

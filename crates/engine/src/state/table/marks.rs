@@ -5,8 +5,8 @@
 //! Does not own: entries, or when a barrier comes (`Cut` says so).
 //!
 //! Invariants:
-//! 1. A chunk is brought to the table's cut before anything in it changes. So a freeze costs the same however many chunks
-//!    there are: it only moves the cut.
+//! 1. While a snapshot is in progress, a chunk is brought to the table's cut before anything in it changes. So a freeze costs
+//!    the same however many chunks there are: it only moves the cut.
 //! 2. A slot changed in an unconfirmed epoch is frozen by every later cut, until an epoch that held it is confirmed.
 //! 3. Frozen slots are live, with the value they had at the barrier.
 

@@ -270,9 +270,9 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     /// Prepares a live slot for a change of its value.
     #[inline]
     pub(super) fn touch(&mut self, slot: SlotId) {
-        let marks = &mut self.runs[slot.chunk()].marks;
-        if self.writing.is_none() && marks.is_at(self.cut) {
-            marks.set_dirty(slot.offset());
+        if self.writing.is_none() {
+            // A chunk that missed a snapshot that was given up needs no care: the next one takes all its changes.
+            self.runs[slot.chunk()].marks.set_dirty(slot.offset());
         } else {
             self.touch_with_care(slot);
         }
@@ -292,11 +292,13 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         }
     }
 
+    /// Makes a chunk free to change: the snapshot in progress knows what was in it.
     #[inline]
     pub(super) fn bring_to_cut(&mut self, chunk: usize) {
-        if !self.runs[chunk].marks.is_at(self.cut) {
-            let rewrite = self.writing.as_ref().map_or_else(SlotRange::default, |writing| writing.rewrite);
-            self.changed += self.runs[chunk].bring_to(self.cut, chunk, rewrite);
+        if let Some(writing) = &self.writing
+            && !self.runs[chunk].marks.is_at(self.cut)
+        {
+            self.changed += self.runs[chunk].bring_to(self.cut, chunk, writing.rewrite);
         }
     }
 
