@@ -152,7 +152,8 @@ pub enum Effect {
     },
     /// Start all tasks.
     WritersMayStart,
-    /// Start an epoch at these tasks.
+    /// Start an epoch at these tasks: sources, and those whose input has ended. Where barriers go on flowing behind the end of input, only sources
+    /// need to be told.
     Trigger {
         /// The attempt.
         attempt: Attempt,

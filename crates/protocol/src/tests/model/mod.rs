@@ -19,7 +19,7 @@ mod world;
 use crate::commit::LostPolicy;
 use crate::mutation::{Mutation, with};
 use explore::{Violation, explore};
-use scenario::{Budget, Orphans, Scenario};
+use scenario::{Budget, Ends, Orphans, Scenario};
 
 const ONE_EPOCH: Budget = Budget {
     epochs: 1,
@@ -108,6 +108,13 @@ fn of_two_coordinators_one_writes() {
     let one = Budget { lost_answers: 1, ..last };
     holds(&Scenario { sources: 1, ..fused("a takeover, a lost answer", one) });
     holds(&Scenario { sources: 1, ..fused("two takeovers", Budget { takeovers: 2, ..ONE_EPOCH }) });
+}
+
+#[test]
+fn barriers_may_flow_behind_the_end_of_input() {
+    let kept = |scenario: Scenario| Scenario { ends: Ends::KeepChannels, ..scenario };
+    holds(&kept(joined("open channels, a crash", Budget { crashes: 1, ..ONE_EPOCH })));
+    holds(&kept(joined("open channels, a lost message", Budget { lost_messages: 1, ..ONE_EPOCH })));
 }
 
 #[test]

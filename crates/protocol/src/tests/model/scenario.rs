@@ -55,6 +55,15 @@ pub(super) enum Orphans {
     GoOn,
 }
 
+/// What the end of a source's input is to the channels behind it. Both are right; alignment must cope with both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// The channel's end: no barrier follows, and tasks without open channels are triggered by the coordinator.
+    CloseChannels,
+    /// A word within the channel: barriers go on flowing.
+    KeepChannels,
+}
+
 /// A job and its faults.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
@@ -69,6 +78,7 @@ pub(super) struct Scenario {
     pub(super) policy: LostPolicy,
     pub(super) concurrent_max: u32,
     pub(super) orphans: Orphans,
+    pub(super) ends: Ends,
     pub(super) budget: Budget,
 }
 
@@ -76,7 +86,18 @@ impl Scenario {
     /// Two tasks that read one record each and write it each to a sink of its own.
     pub(super) fn fused(name: &'static str, budget: Budget) -> Scenario {
         let (policy, orphans) = (LostPolicy::Fail, Orphans::Stop);
-        Scenario { name, sources: 2, writers: 0, records: [1, 1], sinks: 2, policy, concurrent_max: 1, orphans, budget }
+        Scenario {
+            name,
+            sources: 2,
+            writers: 0,
+            records: [1, 1],
+            sinks: 2,
+            policy,
+            concurrent_max: 1,
+            orphans,
+            ends: Ends::CloseChannels,
+            budget,
+        }
     }
 
     /// Two sources with a channel each to one writer of two sinks.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use staunch_types::{Epoch, Generation, TaskId, Tick};
 
 use super::outside::{Outside, Records};
-use super::scenario::Scenario;
+use super::scenario::{Ends, Scenario};
 use super::shared::Shared;
 use crate::align::{self, Align, ChannelIndex};
 use crate::commit::Prepared;
@@ -51,6 +51,8 @@ struct Task {
     position: u8,
     stopped: bool,
     ended: bool,
+    /// Sources whose end has come, where channels stay open.
+    inputs_ended: u32,
 }
 
 /// All tasks of a generation.
@@ -79,6 +81,7 @@ impl Group {
             position,
             stopped: false,
             ended: false,
+            inputs_ended: 0,
         };
         let sources = scenario.source_tasks().into_iter().zip(positions).map(|(id, position)| (id, task(0, *position)));
         let writers = scenario.writer_tasks().into_iter().map(|id| (id, task(scenario.sources, 0)));
@@ -114,7 +117,7 @@ impl Group {
         if task.position == around.scenario.records[source.index as usize] {
             task.ended = true;
             around.reports.push((source, Report::Finished));
-            self.send(source, Item::End);
+            self.send(source, Item::End, around);
             return;
         }
         let record = around.scenario.record(source, task.position);
@@ -122,7 +125,7 @@ impl Group {
         if around.scenario.writers == 0 {
             self.write(source, record, around);
         } else {
-            self.send(source, Item::Record(record));
+            self.send(source, Item::Record(record), around);
         }
     }
 
@@ -133,7 +136,18 @@ impl Group {
         match item {
             Item::Record(record) => self.write(to, record, around),
             Item::Barrier(epoch) => self.align(to, align::Event::BarrierArrived { channel, epoch }, around),
-            Item::End => self.align(to, align::Event::ChannelEnded { channel }, around),
+            Item::End => match around.scenario.ends {
+                Ends::CloseChannels => self.align(to, align::Event::ChannelEnded { channel }, around),
+                Ends::KeepChannels => self.input_ended(to, around),
+            },
+        }
+    }
+
+    fn input_ended(&mut self, id: TaskId, around: &mut Surroundings) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        task.inputs_ended += 1;
+        if task.inputs_ended == around.scenario.sources {
+            around.reports.push((id, Report::Finished));
         }
     }
 
@@ -176,7 +190,7 @@ impl Group {
 
     fn snapshot(&mut self, id: TaskId, epoch: Epoch, around: &mut Surroundings) {
         let attempt = Attempt { epoch, generation: self.generation };
-        self.send(id, Item::Barrier(epoch));
+        self.send(id, Item::Barrier(epoch), around);
         let Some(task) = self.tasks.get_mut(&id) else { return };
         for sink in around.scenario.sinks_of(id) {
             let committable = CommittableId { attempt, sink, task: id, number: 0 };
@@ -195,9 +209,9 @@ impl Group {
         }
     }
 
-    fn send(&mut self, from: TaskId, item: Item) {
-        // Behind its end a source has no barrier to forward.
-        let ended = self.tasks[&from].ended && item != Item::End;
+    fn send(&mut self, from: TaskId, item: Item, around: &Surroundings) {
+        // Behind the end of its channels a source has no barrier to forward.
+        let ended = self.tasks[&from].ended && item != Item::End && around.scenario.ends == Ends::CloseChannels;
         for ((sender, _), items) in &mut self.channels {
             if *sender == from && !ended {
                 items.push_back(item);
