@@ -69,9 +69,13 @@ pub(super) fn decode_manifest(bytes: &[u8], entry: &ReadEntry) -> Result<Checkpo
     if let Body::Sealed(sealed) = &entry.stored.body
         && (sealed.manifest.sha256 != Sha256::of(bytes) || sealed.manifest.length != bytes.len() as u64)
     {
-        return Err(Error::new(ErrorKind::Corrupt, "C018", format!("the manifest is not the one that ledger entry {} names: its hash differs", entry.seq))
-            .data("the checkpoint cannot be restored; nothing was changed")
-            .remedy("restore an older checkpoint: `staunch checkpoints` lists them; keep the file as evidence"));
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            "C018",
+            format!("the manifest is not the one that ledger entry {} names: its hash differs", entry.seq),
+        )
+        .data("the checkpoint cannot be restored; nothing was changed")
+        .remedy("restore an older checkpoint: `staunch checkpoints` lists them; keep the file as evidence"));
     }
     let manifest = stored::Manifest::decode(bytes)?;
     let groups = KeyGroupCount::new(manifest.key_groups).ok_or_else(|| {
@@ -248,7 +252,9 @@ pub(super) fn encode_entry(
         }),
         Entry::Sealed { attempt, reason, committables: _, settled } => {
             let (Some(record), Some((path, bytes))) = (payload.record, manifest) else {
-                return Err(Error::new(ErrorKind::Bug, "B002", "a seal without its checkpoint").at(format!("entry={seq} attempt={attempt}")));
+                return Err(
+                    Error::new(ErrorKind::Bug, "B002", "a seal without its checkpoint").at(format!("entry={seq} attempt={attempt}"))
+                );
             };
             Body::Sealed(Sealed {
                 attempt: attempt_out(*attempt),
@@ -266,7 +272,8 @@ pub(super) fn encode_entry(
         }
         Entry::Stopped { .. } => Body::Stopped(Stopped { reason: "ended as asked, or at the end of its input".into() }),
     };
-    LedgerEntry { seq, previous: Sha256(previous), job: job.clone(), generation: entry.generation(), wall_ms: payload.wall_ms, body }.encode()
+    LedgerEntry { seq, previous: Sha256(previous), job: job.clone(), generation: entry.generation(), wall_ms: payload.wall_ms, body }
+        .encode()
 }
 
 fn reads_of(record: &CheckpointRecord) -> Vec<SourceReads> {

@@ -85,6 +85,7 @@ pub enum MasterPhase {
 
 impl Master {
     /// A job about to start. `claimants` gives numbers that no other claimant has; `flag` is the master's own.
+    #[expect(clippy::too_many_arguments, reason = "a job is made of as many parts, and each comes from another place")]
     #[must_use]
     pub fn new(
         plan: Plan,

@@ -128,7 +128,7 @@ impl<T: Send + 'static, S: KeySelector<T>> Route<T> for RouteByKey<S> {
 
     #[inline]
     fn route(&mut self, value: T, channels: u32) -> (u32, Hashed<T>) {
-        let hash = self.selector.with(&value, |key| stable_hash(key));
+        let hash = self.selector.with(&value, stable_hash);
         let channel = if channels == 1 { 0 } else { self.groups.owner_of(self.groups.group_of(hash), channels) };
         (channel, Hashed { hash, value })
     }

@@ -11,6 +11,8 @@ use crate::state::codec::StateValue;
 
 /// A stream behind one stateful step of a keyed stream.
 type Behind<T, X> = Stream<ExchangeStart<Hashed<T>>, Then<Identity, X>>;
+/// The same with a second stream, of records of type `S`.
+type BehindAnd<T, X, S> = (Behind<T, X>, Linked<S>);
 
 impl<T: Send + 'static, K: KeySelector<T>> KeyedStream<T, K> {
     fn operator(&self, name: &str, description: &str) -> OperatorPlan {
@@ -38,7 +40,7 @@ impl<T: Send + 'static, K: KeySelector<T>> KeyedStream<T, K> {
     }
 
     /// Runs a process function; what it gives out at the side is the second stream.
-    pub fn process_with_side<P: Process<K::Key, T>>(self, name: &str, function: P) -> (Behind<T, ProcessStep<K, P>>, Linked<P::Side>) {
+    pub fn process_with_side<P: Process<K::Key, T>>(self, name: &str, function: P) -> BehindAnd<T, ProcessStep<K, P>, P::Side> {
         let (plan, operator) = (self.stream.plan.clone(), self.operator(name, "process"));
         let link = plan.link();
         let step = ProcessStep { name: operator.name.clone(), selector: self.selector, function, side: Some(link) };
@@ -195,7 +197,7 @@ impl<T: Send + 'static, K: KeySelector<T>> WindowedStream<T, K, Tumbling> {
     }
 
     /// Folds the records of each window. Records that come too late go to the second stream.
-    pub fn fold_with_late<A, I, F>(self, name: &str, init: I, add: F) -> (Behind<T, PaneWindow<K, Fold<A, I, F>>>, Linked<T>)
+    pub fn fold_with_late<A, I, F>(self, name: &str, init: I, add: F) -> BehindAnd<T, PaneWindow<K, Fold<A, I, F>>, T>
     where
         A: StateValue + Clone,
         I: Fn() -> A + Clone + Send + 'static,

@@ -367,7 +367,7 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
         KeyedStream { stream, selector }
     }
 
-    fn to_edge(self, edge: Edge) {
+    fn end_in_edge(self, edge: Edge) {
         self.finish(vec![Output::Edge(edge)], None, move |build| {
             let channels = build.edges.senders::<X::Out>(build.plan, edge, build.task.index);
             Ok(ExchangeOutput::new(RouteRoundRobin::new(build.task.index), channels))
@@ -377,7 +377,7 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
     /// Spreads the records evenly over the tasks of the next chain; `.parallelism(n)` behind it says how many.
     pub fn rebalance(self) -> Exchanged<X::Out> {
         let (plan, edge, label) = (self.plan.clone(), self.plan.edge(), self.label.clone());
-        self.to_edge(edge);
+        self.end_in_edge(edge);
         exchanged(plan, vec![edge], label)
     }
 
@@ -385,8 +385,8 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
     pub fn union<S2: Start, X2: Transform<S2::Item, Out = X::Out>>(self, other: Stream<S2, X2>) -> Exchanged<X::Out> {
         let (plan, label) = (self.plan.clone(), format!("{}+{}", self.label, other.label));
         let edges = vec![plan.edge(), plan.edge()];
-        self.to_edge(edges[0]);
-        other.to_edge(edges[1]);
+        self.end_in_edge(edges[0]);
+        other.end_in_edge(edges[1]);
         exchanged(plan, edges, label)
     }
 

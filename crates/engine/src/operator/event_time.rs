@@ -263,7 +263,7 @@ pub struct GuardAhead<In, F, N> {
 }
 
 /// After so many records in a row that all lie ahead, the time has really come: a quiet night, not a wrong clock.
-pub const AHEAD_IN_A_ROW_MAX: u32 = 100;
+pub(crate) const AHEAD_IN_A_ROW_MAX: u32 = 100;
 
 impl<In, F, N> GuardAhead<In, F, N> {
     /// Records more than `ahead` after the greatest time so far go to `aside`.

@@ -12,7 +12,7 @@ use staunch_types::{Error, ErrorKind, TaskId, Tick};
 use super::{Clock, Phase, Signal, Slice, Task, WakeFlag};
 
 /// Records a task may take in per slice.
-pub const SLICE_RECORDS_MAX: usize = 4096;
+const SLICE_RECORDS_MAX: usize = 4096;
 /// How long an idle worker looks around before it sleeps: shorter than waking a sleeping thread takes.
 const SPIN: Duration = Duration::from_micros(20);
 /// Orders that may wait for one worker.

@@ -8,6 +8,9 @@ use staunch_types::{Name, Result};
 /// A committer behind its type.
 pub type CommitterDyn = Box<dyn Committer>;
 
+/// Looks whether a sink can work. May block.
+pub type SinkCheck = Arc<dyn Fn(&SinkContext) -> Result<()> + Send + Sync>;
+
 /// A sink in the plan.
 pub struct SinkPlan {
     /// Its name.
@@ -17,7 +20,7 @@ pub struct SinkPlan {
     /// One line for people.
     pub description: String,
     /// Looks whether it can work. May block.
-    pub check: Arc<dyn Fn(&SinkContext) -> Result<()> + Send + Sync>,
+    pub check: SinkCheck,
     /// Makes its committer.
     pub committer: Box<dyn Fn(SinkContext) -> Result<CommitterDyn> + Send + Sync>,
 }

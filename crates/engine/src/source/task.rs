@@ -147,7 +147,7 @@ impl<S: Source, C: Chain<S::Record>> SourceTask<S, C> {
     fn barrier(&mut self, epoch: Epoch) -> Result<()> {
         self.core.begin_snapshot(epoch);
         let snapshot = self.reader.snapshot();
-        let splits: Vec<(String, Vec<u8>)> = snapshot.splits.iter().map(|s| encode_split(s)).map(|s| (s.id, s.bytes)).collect();
+        let splits: Vec<(String, Vec<u8>)> = snapshot.splits.iter().map(encode_split).map(|s| (s.id, s.bytes)).collect();
         self.unsealed.push((epoch, snapshot.reads, std::mem::take(&mut self.counts)));
         if let Some(part) = self.core.context.part(&self.name) {
             part.inline.insert(SPLITS.into(), encode_inline(&splits));

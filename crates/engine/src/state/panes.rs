@@ -40,6 +40,7 @@ pub struct Panes<K, V> {
     cleared: Cleared,
     writing: Option<Writing>,
     retiring: Vec<Pane<K, V>>,
+    #[expect(clippy::vec_box, reason = "the tables come in boxes, so that moving a pane moves a pointer")]
     garbage: Vec<Box<StateTable<K, V>>>,
 }
 

@@ -26,7 +26,7 @@ const SLICE_BYTES: usize = 512 * 1024;
 const TIDY_ENTRIES: usize = 4096;
 
 /// Keeps the states of one operator of one task.
-pub struct Keeper {
+pub(crate) struct Keeper {
     operator: Name,
     range: KeyGroupRange,
     segments: BTreeMap<String, Vec<Segment>>,
@@ -37,7 +37,7 @@ pub struct Keeper {
 impl Keeper {
     /// Keeps the states of the operator that is being built; what is stored of them is loaded by [`Self::work`].
     #[must_use]
-    pub fn new(operator: &Name, build: &TaskBuild<'_>) -> Keeper {
+    pub(crate) fn new(operator: &Name, build: &TaskBuild<'_>) -> Keeper {
         let segments = build.restore(operator).states;
         let all: Vec<Segment> = segments.values().flatten().cloned().collect();
         let loading = (!all.is_empty()).then(|| build.loader(all));
@@ -47,24 +47,24 @@ impl Keeper {
     /// Whether the state is there: no record may be taken in before.
     #[inline]
     #[must_use]
-    pub fn is_loaded(&self) -> bool {
+    pub(crate) fn is_loaded(&self) -> bool {
         self.loading.is_none()
     }
 
     /// The barrier of an epoch.
-    pub fn barrier<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) {
+    pub(crate) fn barrier<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) {
         keyed::freeze(states, epoch);
         self.writing = Some(epoch);
         context.expect_more();
     }
 
     /// The epoch is durable.
-    pub fn durable<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>) {
+    pub(crate) fn durable<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>) {
         keyed::confirm(states, epoch);
     }
 
     /// The epoch was given up.
-    pub fn abandoned<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>) {
+    pub(crate) fn abandoned<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>) {
         if self.writing.is_some_and(|e| e <= epoch) {
             self.writing = None;
             keyed::abandon(states);
@@ -75,7 +75,7 @@ impl Keeper {
     ///
     /// # Errors
     /// `Corrupt` or `Invalid` when stored state does not fit; as the states report.
-    pub fn work<K>(&mut self, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<Activity> {
+    pub(crate) fn work<K>(&mut self, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<Activity> {
         if self.loading.is_some() {
             return self.load(states);
         }
