@@ -92,9 +92,9 @@ impl Checks {
         for change in changes {
             self.ledger.changed(disk, change)?;
         }
-        for entry in self.ledger.entries()[before..].to_vec() {
-            self.input.appended(&entry)?;
-            self.restorable.appended(disk, &self.ledger, &entry)?;
+        for entry in &self.ledger.entries()[before..] {
+            self.input.appended(entry)?;
+            self.restorable.appended(disk, &self.ledger, entry)?;
         }
         self.restorable.changed(disk, &self.ledger, changes)?;
         for change in changes.iter().filter(|change| change.path.starts_with(OUT)) {
