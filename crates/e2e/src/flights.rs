@@ -22,13 +22,15 @@ pub enum Case {
     C,
     /// Tumbling windows with hardly any patience, and the late records beside.
     D,
+    /// Each record to the sink, in the tasks that read.
+    Copy,
 }
 
 impl Case {
-    /// All.
+    /// Those with an expectation by another engine.
     pub const ALL: [Case; 4] = [Case::A, Case::B, Case::C, Case::D];
 
-    /// Each output directory of the job, below that of the run, with the file of `testdata/flights` that it must equal.
+    /// Each output directory of the job, below that of the run, with the file of `testdata/flights` that it must equal for all flights.
     #[must_use]
     pub fn outputs(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -36,17 +38,19 @@ impl Case {
             Case::B => &[("windows", "b_hop_3h_1h_by_carrier.expected.csv.gz")],
             Case::C => &[("sessions", "c_session_6h_by_tailnum.expected.csv.gz")],
             Case::D => &[("on-time", "d_late_30m.on_time.expected.csv.gz"), ("late", "d_late_30m.late.expected.csv.gz")],
+            Case::Copy => &[],
         }
     }
 
-    /// The letter.
+    /// Its word.
     #[must_use]
-    pub fn letter(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Case::A => "a",
             Case::B => "b",
             Case::C => "c",
             Case::D => "d",
+            Case::Copy => "copy",
         }
     }
 }
@@ -152,11 +156,15 @@ pub fn write(env: &Environment, case: Case, places: &Places) {
         Case::B => by_carrier(env, places),
         Case::C => by_tail(env, places),
         Case::D => with_late(env, places),
+        Case::Copy => copy(env, places),
     }
 }
 
 fn source(env: &Environment, places: &Places) -> Stream<SourceStart<FileSource<Flight>>> {
-    env.source("flights", FileSource::csv::<Flight>(&places.input).splits(SplitSize::Bytes(places.split_bytes)).chunk_bytes(places.chunk_bytes))
+    env.source(
+        "flights",
+        FileSource::csv::<Flight>(&places.input).splits(SplitSize::Bytes(places.split_bytes)).chunk_bytes(places.chunk_bytes),
+    )
 }
 
 fn sink<T>(output: &Path, name: &str) -> FileSink<T> {
@@ -221,8 +229,10 @@ fn with_late(env: &Environment, places: &Places) {
         .key_by_ref(|f| f.origin.as_str())
         .window(Tumbling::of(hours(1)))
         .fold_with_late("by-origin", || 0_u64, |count, _| *count += 1);
-    on_time
-        .map(|w| OnTime { origin: w.key, window_start: w.start, flights: w.value })
-        .sink("on-time", sink(&places.output, "on-time"));
+    on_time.map(|w| OnTime { origin: w.key, window_start: w.start, flights: w.value }).sink("on-time", sink(&places.output, "on-time"));
     late.map(|f| Late { id: f.id, sched_ms: f.sched_ms, origin: f.origin }).sink("late", sink(&places.output, "late"));
+}
+
+fn copy(env: &Environment, places: &Places) {
+    source(env, places).map(|f| Late { id: f.id, sched_ms: f.sched_ms, origin: f.origin }).sink("copy", sink(&places.output, "copy"));
 }

@@ -62,7 +62,7 @@ impl Kills {
     /// # Errors
     /// With whatever is not as it should be, and the seed.
     pub fn run(&self, job: &Job) -> Result<Tally> {
-        self.try_run(job).with_context(|| format!("case {} with kill seed {}", job.case.letter(), self.seed))
+        self.try_run(job).with_context(|| format!("case {} with kill seed {}", job.case.word(), self.seed))
     }
 
     fn try_run(&self, job: &Job) -> Result<Tally> {

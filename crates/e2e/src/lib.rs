@@ -15,5 +15,6 @@ pub mod flights;
 pub mod world;
 pub mod process;
 pub mod lines;
+pub mod straight;
 pub mod job;
 pub mod kills;

@@ -23,7 +23,8 @@ const SHOWN_MAX: usize = 10;
 /// When the file cannot be read, or its last line is cut.
 pub fn read_file(path: &Path, into: &mut Multiset) -> Result<()> {
     let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
-    let plain: Box<dyn Read> = if path.extension().is_some_and(|e| e == "gz") { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let plain: Box<dyn Read> =
+        if path.extension().is_some_and(|e| e == "gz") { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     let mut reader = BufReader::with_capacity(1 << 20, plain);
     let (mut line, mut header) = (String::new(), true);
     while reader.read_line(&mut line).with_context(|| format!("read {}", path.display()))? > 0 {

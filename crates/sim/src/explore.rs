@@ -115,13 +115,13 @@ impl Explorer {
     fn new(mut random: Random) -> Explorer {
         let mut share = |often: u64| if random.chance(4_000) { random.between(1, often) as u32 } else { 0 };
         let climate = Climate {
-            kill: share(40),
-            power_loss: share(15),
-            hang: share(20),
-            rival: share(15),
-            stop: share(10),
+            kill: share(80),
+            power_loss: share(40),
+            hang: share(60),
+            rival: share(40),
+            stop: share(30),
             clock: share(10),
-            weather: 10,
+            weather: 30,
             faults: random.chance(6_000),
             rescale: random.chance(5_000),
         };

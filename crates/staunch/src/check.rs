@@ -49,7 +49,10 @@ fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &m
         Err(error) => return report.answer("checkpoint store", Err(error)),
     };
     let address = opened.catalog.store().describe();
-    let probed = opened.catalog.probe(staunch_engine::runtime::random_number()).map(|()| "create, create conditionally, read, list, remove".to_owned());
+    let probed = opened
+        .catalog
+        .probe(staunch_engine::runtime::random_number())
+        .map(|()| "create, create conditionally, read, list, remove".to_owned());
     report.answer(&format!("checkpoint store {address}"), probed);
     let names: Vec<(Name, &'static str)> = plan.sinks.values().map(|s| (s.name.clone(), s.kind)).collect();
     let loaded = opened.catalog.load(settings.run.restore, &SinkNames::new(names)).map(|loaded| match &loaded.restored {

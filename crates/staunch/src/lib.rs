@@ -7,10 +7,10 @@
 //! A job is a plain program:
 //!
 //! ```no_run
-//! use serde::{Deserialize, Serialize};
+//! use serde::Deserialize;
 //! use staunch::prelude::*;
 //!
-//! #[derive(Serialize, Deserialize)]
+//! #[derive(Deserialize)]
 //! struct Payment { account: u64, cents: i64, at: Timestamp }
 //!
 //! fn main() -> staunch::Result<()> {
@@ -18,13 +18,16 @@
 //!     env.checkpoints(Checkpoints::every(secs(10)).to("checkpoints"));
 //!     env.source("payments", FileSource::csv("payments/*.csv.gz"))
 //!         .event_time(|p: &Payment| p.at, Watermarks::bounded(mins(5)))
-//!         .filter(|p| p.cents > 100_000)
-//!         .sink("large", FileSink::csv("large"));
-//!     env.execute("large-payments")
+//!         .key_by(|p| p.account)
+//!         .window(Tumbling::of(hours(1)))
+//!         .fold("cents", || 0i64, |sum, p| *sum += p.cents)
+//!         .map(|w| (w.key, w.start, w.value))
+//!         .sink("per-hour", FileSink::csv("per-hour").header(false));
+//!     env.execute("cents-per-hour")
 //! }
 //! ```
 //!
-//! Started as `large-payments`, it runs; `large-payments plan` prints the graph and its guarantees, `large-payments check` looks
+//! Started as `cents-per-hour`, it runs; `cents-per-hour plan` prints the graph and its guarantees, `cents-per-hour check` looks
 //! whether it can run; `--help` lists all options.
 #![allow(
     clippy::disallowed_methods,

@@ -12,7 +12,8 @@ use crate::time;
 /// All that `plan` prints.
 pub(crate) fn describe(job: &Name, plan: &Plan, settings: &Settings) -> String {
     let mut out = format!("job {job}\n\n{}\n", plan.describe());
-    let place = settings.checkpoint_directory.as_deref().map_or_else(|| "nowhere".into(), |d| d.join(job.component()).display().to_string());
+    let place =
+        settings.checkpoint_directory.as_deref().map_or_else(|| "nowhere".into(), |d| d.join(job.component()).display().to_string());
     let _ = writeln!(
         out,
         "checkpoints each {} in {place}, {} kept; {} key groups; {} workers\n",
@@ -68,7 +69,10 @@ fn guarantee(plan: &Plan, sink: &Name, settings: &Settings) -> (&'static str, St
         return ("exactly once from this start on", why.into());
     }
     if settings.run.accept_lost.contains(sink) {
-        return ("exactly once, but for output that is provably lost", format!("--accept-lost {sink}: lost output is recorded and passed over"));
+        return (
+            "exactly once, but for output that is provably lost",
+            format!("--accept-lost {sink}: lost output is recorded and passed over"),
+        );
     }
     let kind = plan.sinks.get(sink).map_or("", |s| s.kind);
     let why = if kind == staunch_files::FILE_SINK_KIND {

@@ -7,7 +7,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use staunch_engine::cluster::JobEvent;
 use staunch_engine::job::{OperatorKind, Plan, Settings};
 use staunch_engine::runtime::{Clock, SystemClock};
@@ -88,7 +88,9 @@ impl Progress {
         let tasks = plan.tasks();
         let interval = time::show(settings.run.interval);
         match &settings.checkpoint_directory {
-            Some(directory) => progress.line(&format!("{tasks} tasks; a checkpoint each {interval} in {}", directory.join(job.component()).display())),
+            Some(directory) => {
+                progress.line(&format!("{tasks} tasks; a checkpoint each {interval} in {}", directory.join(job.component()).display()))
+            }
             None => progress.line(&format!(
                 "{tasks} tasks; WITHOUT a checkpoint directory: the job will not survive a crash, and starts from the beginning of its \
                  input each time (--checkpoint-dir gives it one)"
@@ -114,10 +116,10 @@ impl Progress {
             Err(_) => "failed",
         };
         let Counted { read, written, late, rejected, epochs, newest, .. } = self.total;
-        let mut text = format!("{how}; {} records read, {} written", number(read), number(written));
+        let mut text = format!("{how}; {} records read, {} written", HumanCount(read), HumanCount(written));
         for (count, what) in [(late, "late"), (rejected, "rejected")] {
             if count > 0 {
-                text += &format!(", {} {what}", number(count));
+                text += &format!(", {} {what}", HumanCount(count));
             }
         }
         let elapsed = self.clock.now().since(self.began);
@@ -155,9 +157,9 @@ impl Progress {
             "epoch {} durable in {}; {} records/s; {} read, {} written",
             self.total.newest,
             time::show(self.total.took),
-            number(rate as u64),
-            number(self.total.read),
-            number(self.total.written)
+            HumanCount(rate as u64),
+            HumanCount(self.total.read),
+            HumanCount(self.total.written)
         )
     }
 }
@@ -208,30 +210,4 @@ fn bar() -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// A number for people: `1,234,567`.
-pub(crate) fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        let cases = [(0, "0"), (999, "999"), (1000, "1,000"), (26_820, "26,820"), (1_234_567, "1,234,567")];
-        for (value, text) in cases {
-            assert_eq!(number(value), text);
-        }
-    }
 }

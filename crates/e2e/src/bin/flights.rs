@@ -46,7 +46,7 @@ fn main() -> anyhow::Result<()> {
     let places =
         Places { input: options.input, output: options.output, split_bytes: options.split_bytes, chunk_bytes: options.chunk_bytes };
     flights::write(&env, options.case, &places);
-    env.execute(&format!("flights-{}", options.case.letter()))?;
+    env.execute(&format!("flights-{}", options.case.word()))?;
     Ok(())
 }
 

@@ -196,7 +196,9 @@ mod tests {
 
     #[test]
     fn a_script_with_a_mistake_is_refused() {
-        for text in ["kill", "rename ledger: kill after", "rename boat 1: kill after", "rename ledger 1: sink after", "rename ledger x: kill after"] {
+        for text in
+            ["kill", "rename ledger: kill after", "rename boat 1: kill after", "rename ledger 1: sink after", "rename ledger x: kill after"]
+        {
             assert!(text.parse::<Script>().is_err(), "{text}");
         }
     }

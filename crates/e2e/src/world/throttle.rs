@@ -26,6 +26,12 @@ impl Throttle {
             *free_at = (*free_at).max(Instant::now()) + cost;
             *free_at
         };
-        std::thread::sleep(turn.saturating_duration_since(Instant::now()));
+        loop {
+            let left = turn.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::park_timeout(left);
+        }
     }
 }

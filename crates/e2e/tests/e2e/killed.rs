@@ -14,13 +14,13 @@ const KILLS: u32 = 25;
 const RUN_MAX: Duration = Duration::from_millis(1600);
 
 fn survives_kills(case: Case) {
-    let (_folder, job) = support::job(case);
+    let (_folder, job) = support::year_job(case);
     let bytes = std::fs::metadata(&job.input).map(|m| m.len()).expect("the flights");
     // So slow that all kills together cannot read the whole input.
     let slow = bytes * 1000 / (u64::from(KILLS) * RUN_MAX.as_millis() as u64);
-    let kills = Kills { kills: KILLS, seed: u64::from(case.letter().as_bytes()[0]), start: Start::with(1).slow(slow), run_max: RUN_MAX };
+    let kills = Kills { kills: KILLS, seed: u64::from(case.word().as_bytes()[0]), start: Start::with(1).slow(slow), run_max: RUN_MAX };
     let tally = kills.run(&job).unwrap_or_else(|error| panic!("{error:#}"));
-    println!("case {}: {tally:?}", case.letter());
+    println!("case {}: {tally:?}", case.word());
     assert!(tally.after_progress > 0, "no kill came after an epoch: {tally:?}");
 }
 

@@ -8,4 +8,6 @@
 
 mod support;
 mod expected;
+mod tampered;
+mod crash_table;
 mod killed;

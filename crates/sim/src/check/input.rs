@@ -53,7 +53,8 @@ impl Input {
                     let before = self.now.splits.get(&split).copied();
                     let expected = before.unwrap_or(from.max(start));
                     if from != expected || to < from {
-                        let what = format!("epoch {}: split {split:?} read from {from} to {to}, expected from {expected}", sealed.attempt.epoch);
+                        let what =
+                            format!("epoch {}: split {split:?} read from {from} to {to}, expected from {expected}", sealed.attempt.epoch);
                         return Err(Violation::new(CHECK, what));
                     }
                     self.now.splits.insert(split, to);

@@ -178,4 +178,3 @@ impl Ledger {
         if self.has_stopped() { Ok(()) } else { Err(Violation::new("E8", "the job has finished, and the ledger does not say so")) }
     }
 }
-

@@ -14,8 +14,8 @@ use std::fmt;
 use crate::job::{JobSpec, OUT};
 use crate::kernel::{Change, Disk};
 
-pub use ledger::{Ledger, Sealed};
 use input::Input;
+pub use ledger::{Ledger, Sealed};
 use restore::Restorable;
 use visible::Visible;
 

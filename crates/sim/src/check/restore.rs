@@ -38,7 +38,9 @@ impl Restorable {
     }
 
     pub(super) fn changed(&self, disk: &Disk, ledger: &Ledger, changes: &[Change]) -> Result<(), Violation> {
-        let concerns = |change: &Change| change.kind != ChangeKind::Renamed && change.path.starts_with(&self.checkpoints) && !change.path.ends_with(".unfinished");
+        let concerns = |change: &Change| {
+            change.kind != ChangeKind::Renamed && change.path.starts_with(&self.checkpoints) && !change.path.ends_with(".unfinished")
+        };
         if changes.iter().any(concerns) { self.look(disk, ledger) } else { Ok(()) }
     }
 

@@ -79,7 +79,10 @@ impl Visible {
                 return Err(Violation::new("E10", format!("sink {sink} has a line that no clean run gives: {line:?} in {path}")));
             }
             if *count > allowed && self.timeline == Timeline::Straight {
-                return Err(Violation::new("E7", format!("sink {sink} has a line {count} times, expected {allowed}: {line:?}, again in {path}")));
+                return Err(Violation::new(
+                    "E7",
+                    format!("sink {sink} has a line {count} times, expected {allowed}: {line:?}, again in {path}"),
+                ));
             }
         }
         Ok(())
@@ -92,7 +95,11 @@ impl Visible {
             for (line, count) in expected {
                 let found = seen.get(line).copied().unwrap_or(0);
                 if found < *count {
-                    let what = format!("sink {sink} lacks a line: {line:?}, found {found} times, expected {count}; lines found {}, expected {}", seen.len(), expected.len());
+                    let what = format!(
+                        "sink {sink} lacks a line: {line:?}, found {found} times, expected {count}; lines found {}, expected {}",
+                        seen.len(),
+                        expected.len()
+                    );
                     return Err(Violation::new("E2", what));
                 }
             }

@@ -13,8 +13,8 @@ use std::time::Duration;
 use staunch_engine::cluster::{Restore, RunConfig};
 use staunch_types::Name;
 
-pub use input::{InputFile, Row};
 pub use expected::{Lines, Output};
+pub use input::{InputFile, Row};
 
 use crate::kernel::Random;
 
@@ -41,18 +41,38 @@ pub enum Shape {
     Shared,
     /// Two sources, one sink.
     United,
+    /// Each row of a key gets its number among them: a value by key.
+    Counted,
+    /// Windows one after the other, rows that are too late (there are none) into a second sink.
+    Windowed,
+    /// Windows that overlap, from a shared stream whose watermark moves with every record.
+    Hopped,
+    /// Sessions.
+    Sessions,
 }
 
 impl Shape {
     /// All.
-    pub const ALL: [Shape; 5] = [Shape::Straight, Shape::Rebalanced, Shape::Split, Shape::Shared, Shape::United];
+    pub const ALL: [Shape; 9] = [
+        Shape::Straight,
+        Shape::Rebalanced,
+        Shape::Split,
+        Shape::Shared,
+        Shape::United,
+        Shape::Counted,
+        Shape::Windowed,
+        Shape::Hopped,
+        Shape::Sessions,
+    ];
 
     /// The names of its sinks.
     #[must_use]
     pub fn sinks(self) -> &'static [&'static str] {
         match self {
-            Shape::Straight | Shape::Rebalanced | Shape::United => &["out"],
+            Shape::Straight | Shape::Rebalanced | Shape::United | Shape::Counted | Shape::Sessions => &["out"],
             Shape::Split | Shape::Shared => &["even", "odd"],
+            Shape::Windowed => &["out", "late"],
+            Shape::Hopped => &["out", "all"],
         }
     }
 }
@@ -128,12 +148,13 @@ impl JobSpec {
     #[must_use]
     pub fn by_chance(random: &mut Random) -> JobSpec {
         let shape = *random.pick(&Shape::ALL);
-        let (files, rows) = (random.between(1, 5), random.below(200));
+        let rows_max = *random.pick(&[20, 100, 300, 800]);
+        let (files, rows) = (random.between(1, 6), random.below(rows_max));
         JobSpec {
             shape,
             input: input::files(shape, files, rows, random),
-            split_bytes: random.between(64, 8_000),
-            chunk_bytes: random.between(64, 4_000) as usize,
+            split_bytes: *random.pick(&[64, 500, 2_000, 8_000]),
+            chunk_bytes: *random.pick(&[64, 64, 200, 1_000]),
             roll_bytes: random.chance(3_000).then(|| random.between(100, 5_000)),
             roll_every: random.chance(3_000).then(|| random.duration(Duration::from_millis(5), Duration::from_millis(500))),
             very_many: VERY_MANY,

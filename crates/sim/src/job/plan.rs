@@ -1,11 +1,46 @@
 //! The plan of each shape, in the engine's words.
 
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 use staunch_engine::job::{Environment, Plan, Settings, SourceStart, Start as Beginning, Stream};
-use staunch_engine::operator::{Identity, Transform};
+use staunch_engine::operator::window::{Fold, Hopping, Session, Tumbling};
+use staunch_engine::operator::{Identity, Transform, Watermarks};
 use staunch_files::{FileSink, FileSource, SplitSize};
+use staunch_types::Timestamp;
 
 use super::input::pattern;
 use super::{JobSpec, OUT, Row, Shape, Start};
+
+/// By how much rows may be out of order; the input is so by less.
+const DISORDER: Duration = Duration::from_millis(200);
+/// Length of a window, from one to the next of those that overlap, and the gap between sessions.
+pub(super) const WINDOW: Duration = Duration::from_millis(400);
+pub(super) const SLIDE: Duration = Duration::from_millis(150);
+pub(super) const GAP: Duration = Duration::from_millis(90);
+
+/// What is kept of the rows of a key in a window.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Total {
+    rows: u64,
+    sum: i64,
+}
+
+impl Total {
+    fn add(&mut self, row: &Row) {
+        self.rows += 1;
+        self.sum += row.value;
+    }
+
+    fn merge(&mut self, other: &Total) {
+        self.rows += other.rows;
+        self.sum += other.sum;
+    }
+
+    fn row(&self, key: u32, start: Timestamp) -> Row {
+        Row { id: self.rows, key, value: self.sum, at: start.0 }
+    }
+}
 
 impl JobSpec {
     /// The plan for one start.
@@ -36,8 +71,50 @@ impl JobSpec {
                 let both = self.source(&env, 0).union(self.source(&env, 1).map(doubled));
                 self.sink(both.parallelism(start.parallelism.1), "out");
             }
+            Shape::Counted | Shape::Windowed | Shape::Hopped | Shape::Sessions => self.keyed(&env, start),
         }
         env.plan().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn keyed(&self, env: &Environment, start: &Start) {
+        let watermarks = Watermarks::bounded(DISORDER);
+        let rows = self.source(env, 0);
+        match self.shape {
+            Shape::Counted => {
+                let keyed = rows.key_by(|row| row.key).parallelism(start.parallelism.1);
+                let numbered = keyed.stateful_map(
+                    "count",
+                    || 0,
+                    |count: &mut i64, row: &Row| {
+                        *count += 1;
+                        Row { id: 0, key: row.key, value: *count, at: 0 }
+                    },
+                );
+                self.sink(numbered, "out");
+            }
+            Shape::Windowed => {
+                let keyed = rows.event_time(|row| Timestamp(row.at), watermarks).key_by(|row| row.key).parallelism(start.parallelism.1);
+                let (sums, late) = keyed.window(Tumbling::of(WINDOW)).fold_with_late("window", Total::default, Total::add);
+                self.sink(sums.map(|result| result.value.row(result.key, result.start)), "out");
+                self.sink(late, "late");
+            }
+            Shape::Hopped => {
+                let shared = rows.share();
+                self.sink(shared.stream(), "all");
+                let timed = shared.stream().event_time(|row| Timestamp(row.at), watermarks.per_record());
+                let keyed = timed.key_by(|row| row.key).parallelism(start.parallelism.1);
+                let sums =
+                    keyed.window(Hopping::of(WINDOW, SLIDE)).aggregate("window", Fold::new(Total::default, Total::add).merge(Total::merge));
+                self.sink(sums.map(|result| result.value.row(result.key, result.start)), "out");
+            }
+            Shape::Sessions => {
+                let keyed = rows.event_time(|row| Timestamp(row.at), watermarks).key_by(|row| row.key).parallelism(start.parallelism.1);
+                let sums =
+                    keyed.window(Session::gap(GAP)).aggregate_sessions("window", Fold::new(Total::default, Total::add).merge(Total::merge));
+                self.sink(sums.map(|result| result.value.row(result.key, result.start)), "out");
+            }
+            Shape::Straight | Shape::Rebalanced | Shape::Split | Shape::Shared | Shape::United => {}
+        }
     }
 
     fn source(&self, env: &Environment, number: usize) -> Stream<SourceStart<FileSource<Row>>, Identity> {

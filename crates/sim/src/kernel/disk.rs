@@ -229,7 +229,8 @@ impl Disk {
 
     /// The machine loses power: of what is not durable, chance decides what is left.
     pub fn power_loss(&mut self, random: &mut Random) {
-        let torn: Vec<FileId> = self.files.iter().filter(|(_, content)| content.synced < content.bytes.len()).map(|(file, _)| *file).collect();
+        let torn: Vec<FileId> =
+            self.files.iter().filter(|(_, content)| content.synced < content.bytes.len()).map(|(file, _)| *file).collect();
         for file in torn {
             let Some(content) = self.files.get_mut(&file) else { continue };
             let left = random.between(content.synced as u64, content.bytes.len() as u64) as usize;

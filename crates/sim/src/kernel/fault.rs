@@ -35,7 +35,12 @@ impl Operation {
     #[must_use]
     pub fn writes(self) -> bool {
         match self {
-            Operation::Create | Operation::Append | Operation::Sync | Operation::Rename | Operation::Remove | Operation::CreateDirectory => true,
+            Operation::Create
+            | Operation::Append
+            | Operation::Sync
+            | Operation::Rename
+            | Operation::Remove
+            | Operation::CreateDirectory => true,
             Operation::Open | Operation::Read | Operation::List | Operation::Metadata => false,
         }
     }

@@ -2,7 +2,10 @@
 //!
 //! Each runs on a thread of its own, but never at the same time as anything else: the world hands its turn over and waits until it gets
 //! it back. So there is one order of events, and the seed decides it.
-#![allow(clippy::disallowed_methods, reason = "threads are used as coroutines, one runs at a time; nothing else pauses in the middle of a call")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "threads are used as coroutines, one runs at a time; nothing else pauses in the middle of a call"
+)]
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

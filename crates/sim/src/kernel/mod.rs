@@ -24,13 +24,13 @@ use std::time::Duration;
 use staunch_engine::runtime::Clock;
 use staunch_types::Tick;
 
-pub use random::Random;
-pub use history::{History, LEGEND};
 pub use disk::{Change, ChangeKind, Disk, FileId};
-pub use fault::{Deed, Operation, Trap, Weather, When};
 pub use door::{SimDoor, WorkId};
-pub use files::SimFiles;
+pub use fault::{Deed, Operation, Trap, Weather, When};
 pub(crate) use fiber::text as panic_text;
+pub use files::SimFiles;
+pub use history::{History, LEGEND};
+pub use random::Random;
 
 use door::Queue;
 use fault::Traps;
@@ -245,7 +245,13 @@ impl Machine {
         }
     }
 
-    fn die<T>(&mut self, process: ProcessId, operation: Operation, path: &str, end: impl FnOnce(&mut Machine, ProcessId)) -> (io::Result<T>, Option<Tick>) {
+    fn die<T>(
+        &mut self,
+        process: ProcessId,
+        operation: Operation,
+        path: &str,
+        end: impl FnOnce(&mut Machine, ProcessId),
+    ) -> (io::Result<T>, Option<Tick>) {
         self.tell_always(process, operation, path, " !killed");
         end(self, process);
         (Err(dead()), None)

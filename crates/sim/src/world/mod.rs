@@ -23,8 +23,8 @@ use crate::kernel::{Kernel, Machine, ProcessId, Trap, Weather};
 use process::Process;
 use turn::Turn;
 
-pub use process::Told;
 pub use finale::PATIENCE;
+pub use process::Told;
 
 /// See the module.
 pub struct World {
@@ -59,15 +59,7 @@ impl World {
         job.place_input(&mut kernel.machine().disk);
         kernel.machine().disk.take_changes();
         let checks = Checks::new(&job);
-        World {
-            kernel,
-            job: Rc::new(job),
-            checks,
-            processes: BTreeMap::new(),
-            ended: BTreeMap::new(),
-            told: BTreeMap::new(),
-            steps: 0,
-        }
+        World { kernel, job: Rc::new(job), checks, processes: BTreeMap::new(), ended: BTreeMap::new(), told: BTreeMap::new(), steps: 0 }
     }
 
     /// The machine, for a moment.

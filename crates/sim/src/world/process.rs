@@ -81,7 +81,9 @@ fn note(kernel: &Kernel, id: ProcessId, event: &JobEvent) {
             kernel.note(format_args!("{id} * durable epoch {epoch}, committables {committables}"));
         }
         JobEvent::EpochCommitted { epoch } => kernel.note(format_args!("{id} * committed epoch {epoch}")),
-        JobEvent::EpochFailed { epoch, error } => kernel.note(format_args!("{id} * failed epoch {epoch}: {} {}", error.code(), error.what())),
+        JobEvent::EpochFailed { epoch, error } => {
+            kernel.note(format_args!("{id} * failed epoch {epoch}: {} {}", error.code(), error.what()))
+        }
         JobEvent::Restarting { error, wait } => {
             kernel.note(format_args!("{id} * restarting in {wait:?}: {} {}", error.code(), error.what()));
         }

@@ -1,4 +1,6 @@
-//! Who runs next.
+//! Who runs next: one turn of the simulated world.
+//!
+//! Owns: the seeded choice among processes, tasks and pieces of blocking work that could go on. Does not own: what they do.
 
 use std::time::Duration;
 

@@ -73,7 +73,9 @@ fn any_lost_answer_loses_and_repeats_nothing() {
             }
             match ended {
                 Some(Ok(Reason::Final)) => {}
-                Some(Err(error)) if world.checks.ledger.entries().is_empty() => assert!(["C011", "F051"].contains(&error.code()), "{error}"),
+                Some(Err(error)) if world.checks.ledger.entries().is_empty() => {
+                    assert!(["C011", "F051"].contains(&error.code()), "{error}")
+                }
                 other => panic!("{operation:?} {number}: {other:?}\n{}", crate::support::tail(&world)),
             }
             let answer = world.finish(&start);
@@ -89,6 +91,6 @@ fn a_clean_run_gives_what_plain_loops_give() {
         world.weather(Weather::fair());
         let answer = world.finish(&Start::default());
         well(&world, answer);
-        assert!(world.checks.visible.lines() > 100, "{shape:?}");
+        assert!(world.checks.visible.lines() > 20, "{shape:?}");
     }
 }

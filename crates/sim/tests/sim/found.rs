@@ -193,6 +193,7 @@ fn what_a_kill_left_half_written_in_the_store_is_collected() {
         crate::support::dies_at(&mut world, &Start::default(), Trap::new(Operation::Sync, ".unfinished", Deed::Kill(When::Before)).skip(4));
     }
     finishes(&mut world, &Start { interval: Duration::from_millis(1), ..Start::default() });
-    let left: Vec<String> = world.machine().disk.under("/checkpoints").filter(|path| path.ends_with(".unfinished")).map(str::to_owned).collect();
+    let left: Vec<String> =
+        world.machine().disk.under("/checkpoints").filter(|path| path.ends_with(".unfinished")).map(str::to_owned).collect();
     assert_eq!(left, Vec::<String>::new());
 }

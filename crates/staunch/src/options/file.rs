@@ -19,7 +19,9 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 pub(super) fn read(path: &Path, given: &mut Given) -> Result<()> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
-        refused("J103", "the file of options cannot be read", &format!("file={file}")).cause(error).remedy("correct --config, or the rights of the file")
+        refused("J103", "the file of options cannot be read", &format!("file={file}"))
+            .cause(error)
+            .remedy("correct --config, or the rights of the file")
     })?;
     if text.len() > FILE_BYTES_MAX {
         let what = format!("the file of options has {} bytes; at most {FILE_BYTES_MAX} are read", text.len());
@@ -51,10 +53,14 @@ fn values(value: &DeValue<'_>, place: &str) -> Result<Vec<String>> {
     match value {
         DeValue::String(text) => Ok(vec![text.to_string()]),
         DeValue::Integer(number) => Ok(vec![number.to_string()]),
-        DeValue::Array(all) => all.iter().map(|one| one.get_ref()).map(|one| match one {
-            DeValue::String(text) => Ok(text.to_string()),
-            other => Err(shape(other, place)),
-        }).collect(),
+        DeValue::Array(all) => all
+            .iter()
+            .map(|one| one.get_ref())
+            .map(|one| match one {
+                DeValue::String(text) => Ok(text.to_string()),
+                other => Err(shape(other, place)),
+            })
+            .collect(),
         other => Err(shape(other, place)),
     }
 }

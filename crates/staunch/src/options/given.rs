@@ -161,7 +161,9 @@ fn restore(value: &str, place: &str) -> Result<RestoreGiven> {
     }
     match manifest_epoch(Path::new(value)) {
         Some(epoch) => Ok(RestoreGiven::Manifest(PathBuf::from(value), epoch)),
-        None => Err(bad("latest, none, the number of an epoch, or the path of a manifest such as …/manifests/e0000000012-g3", value, place)),
+        None => {
+            Err(bad("latest, none, the number of an epoch, or the path of a manifest such as …/manifests/e0000000012-g3", value, place))
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use crate::harness::{Place, run, staunch};
 #[test]
 fn help_lists_every_option_with_its_variable_and_default() {
     let help = staunch(&["demo-worker", "--help"]).ends_with(0);
-    for option in ["parallelism", "checkpoint-dir", "checkpoint-interval", "restore", "allow-lost-state", "accept-lost", "role", "http", "config"] {
+    for option in
+        ["parallelism", "checkpoint-dir", "checkpoint-interval", "restore", "allow-lost-state", "accept-lost", "role", "http", "config"]
+    {
         let variable = format!("STAUNCH_{}", option.to_uppercase().replace('-', "_"));
         assert!(help.out.contains(&format!("--{option}")) && help.out.contains(&variable), "{option} in\n{}", help.out);
     }
@@ -65,7 +67,10 @@ fn an_unknown_key_in_the_file_is_an_error_with_file_line_and_key() {
     std::fs::write(&file, "parallelism = 3\n\ncheckpoint_dir = \"x\"\n").expect("written");
     let answer = run(place.job_without_checkpoints(&["plan"]).arg("--config").arg(&file)).ends_with(2);
     let where_ = format!("where: file={} line=3 key=checkpoint_dir", file.display());
-    answer.complains("error[J105]: there is no option \"checkpoint_dir\"").complains(&where_).complains("known are parallelism, checkpoint-dir");
+    answer
+        .complains("error[J105]: there is no option \"checkpoint_dir\"")
+        .complains(&where_)
+        .complains("known are parallelism, checkpoint-dir");
     let missing = run(place.job_without_checkpoints(&["plan"]).args(["--config", "no-such-file.toml"])).ends_with(2);
     missing.complains("error[J103]").complains("file=no-such-file.toml");
 }

@@ -41,7 +41,8 @@ fn an_output_that_cannot_be_is_refused_by_preflight_with_4() {
     std::fs::write(place.output(), b"a file, not a folder").expect("written");
     run(&mut place.job(&[])).ends_with(4).complains("error[F05").complains("sink=");
     let check = run(&mut place.job(&["check"])).ends_with(4);
-    let check = check.says("ok    plan: 2 chains").says("ok    checkpoint store file://").says("FAIL  sink late").says("FAIL  sink on-time");
+    let check =
+        check.says("ok    plan: 2 chains").says("ok    checkpoint store file://").says("FAIL  sink late").says("FAIL  sink on-time");
     check.says("ok    source flights").complains("error[F05");
 }
 

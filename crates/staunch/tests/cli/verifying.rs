@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::harness::{Answer, Place, flip, name, staunch};
+use crate::harness::{Answer, Place, Running, flip, name, run, staunch};
 
 fn verify(place: &Place) -> Answer {
     staunch(&["verify", &place.job_folder()])
@@ -152,6 +152,30 @@ fn a_flipped_byte_in_any_state_object_is_named() {
         std::fs::write(&object, before).expect("written");
     }
     verify(&place).ends_with(0);
+}
+
+#[test]
+fn a_running_job_is_verified_without_false_findings() {
+    for retain in ["1000000", "1"] {
+        let place = Place::with_flights(100_000);
+        let mut job = Running::start(place.job(&[]).args(["--rate", "3000", "--checkpoint-interval", "20ms", "--retain", retain]));
+        job.wait_for("durable in");
+        for _ in 0..5 {
+            verify(&place).ends_with(0);
+        }
+        job.signal("TERM");
+        job.end().ends_with(0);
+        verify(&place).ends_with(0);
+    }
+}
+
+#[test]
+fn output_of_long_ago_is_proven_though_its_manifest_is_retired() {
+    let place = Place::with_flights(600);
+    run(place.job(&[]).args(["--rate", "1000", "--checkpoint-interval", "50ms", "--retain", "2"])).ends_with(0);
+    assert!(place.objects("manifests").len() < 5, "older ones are retired");
+    let json = staunch(&["verify", &place.job_folder(), "--format", "json"]).ends_with(0).json();
+    assert_eq!((&json["verified"], &json["complete"]), (&json!(true), &json!(true)));
 }
 
 #[test]

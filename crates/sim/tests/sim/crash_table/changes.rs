@@ -19,7 +19,11 @@ fn with(parallelism: (u32, u32)) -> Start {
 
 #[test]
 fn row_17_prepared_output_of_vanished_tasks_is_committed_by_others() {
-    for (operation, path, when) in [(Operation::Rename, ".prepared", When::After), (Operation::Rename, "/part-", When::Before), (Operation::Rename, "/part-", When::After)] {
+    for (operation, path, when) in [
+        (Operation::Rename, ".prepared", When::After),
+        (Operation::Rename, "/part-", When::Before),
+        (Operation::Rename, "/part-", When::After),
+    ] {
         for skip in 0..4 {
             let mut world = world(Shape::Split);
             dies_at(&mut world, &with((3, 3)), Trap::new(operation, path, Deed::Kill(when)).skip(skip));

@@ -58,7 +58,9 @@ fn row_14_an_old_committer_comes_back_in_the_middle_of_a_commit() {
 
 #[test]
 fn row_15_an_old_writer_goes_on_and_nothing_of_it_becomes_visible() {
-    for (operation, path) in [(Operation::Create, ".open"), (Operation::Append, ".open"), (Operation::Sync, ".open"), (Operation::Rename, ".prepared")] {
+    for (operation, path) in
+        [(Operation::Create, ".open"), (Operation::Append, ".open"), (Operation::Sync, ".open"), (Operation::Rename, ".prepared")]
+    {
         for when in [When::Before, When::After] {
             comes_back(world(Shape::Rebalanced), Trap::new(operation, path, Deed::Hang(when, PAUSE)).skip(1));
         }
@@ -74,8 +76,8 @@ fn row_15_an_old_reader_goes_on_and_nothing_of_it_becomes_visible() {
 
 #[test]
 fn row_16_an_old_collector_removes_nothing_that_a_newer_generation_needs() {
-    for path in ["manifests/"] {
-        let mut world = world(Shape::Straight);
+    for path in ["manifests/", "state/"] {
+        let mut world = world(Shape::Counted);
         world.weather(deep());
         let trap = Trap::new(Operation::Remove, path, Deed::Hang(When::Before, Duration::from_secs(3)));
         world.trap(trap);

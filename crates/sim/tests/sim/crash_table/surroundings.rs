@@ -66,7 +66,11 @@ fn row_23_a_damaged_manifest_is_named_and_an_older_one_can_be_restored() {
     for place in [0, 5, whole.len() / 3, whole.len() / 2, whole.len() - 1] {
         for cut in [false, true] {
             let mut damaged = whole.clone();
-            if cut { damaged.truncate(place) } else { damaged[place] ^= 0x40 }
+            if cut {
+                damaged.truncate(place)
+            } else {
+                damaged[place] ^= 0x40
+            }
             world.machine().disk.place(&path, &damaged);
             world.machine().disk.take_changes();
             let error = ends_in_error(&mut world, &Start::default());

@@ -63,6 +63,33 @@ fn row_2_an_epoch_that_is_given_up_is_committed_with_the_next_one_and_late_words
 }
 
 #[test]
+fn row_3_a_kill_while_state_is_on_its_way_to_the_store() {
+    for shape in [Shape::Counted, Shape::Windowed, Shape::Sessions] {
+        for operation in [Operation::Create, Operation::Append, Operation::Sync, Operation::Rename] {
+            for skip in [0, 3, 6] {
+                let mut world = world(shape);
+                dies_at(&mut world, &Start::default(), Trap::new(operation, "/state/", Deed::Kill(When::Before)).skip(skip));
+                let named = world.checks.ledger.sealed().len();
+                finishes(&mut world, &Start::default());
+                let unfinished = world.machine().disk.under("/checkpoints").filter(|path| path.ends_with(".unfinished")).count();
+                assert_eq!(unfinished, 0, "half-written objects are left, epochs {named}\n{}", tail(&world));
+            }
+        }
+    }
+}
+
+#[test]
+fn row_3_a_store_that_refuses_state_for_a_while_only_delays_epochs() {
+    let mut world = world(Shape::Counted);
+    world.trap(Trap::new(Operation::Sync, "/state/", Deed::Refuse(std::io::ErrorKind::Other)).skip(2).times(3));
+    let id = world.start(&Start { failures_tolerated: 5, ..Start::default() });
+    hears(&mut world, id, |event| matches!(event, JobEvent::EpochFailed { .. }));
+    let answer = world.finish_in(id);
+    well(&world, answer);
+    finishes(&mut world, &Start::default());
+}
+
+#[test]
 fn row_4_a_kill_between_the_flush_and_the_prepared_name() {
     for trap in [
         Trap::new(Operation::Sync, ".open", Deed::Kill(When::Before)),

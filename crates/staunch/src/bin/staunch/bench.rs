@@ -25,8 +25,9 @@ pub(crate) struct Options {
 /// `Invalid` when it is not beside this one, or cannot be started.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let refused = |what: &str| {
-        Error::new(ErrorKind::Invalid, "R102", what)
-            .remedy("in a clone, run `make bench`, or `cargo run --release -p staunch-bench -- WORKLOAD`; or put the program beside this one")
+        Error::new(ErrorKind::Invalid, "R102", what).remedy(
+            "in a clone, run `make bench`, or `cargo run --release -p staunch-bench -- WORKLOAD`; or put the program beside this one",
+        )
     };
     let own = std::env::current_exe().map_err(|error| refused("the folder of this program cannot be found").cause(error))?;
     let program = own.with_file_name(PROGRAM);

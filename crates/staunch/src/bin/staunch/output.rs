@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::ValueEnum;
+use indicatif::HumanCount;
 use serde::Serialize;
 
 /// Forms of an answer.
@@ -76,15 +77,7 @@ impl Table {
 
 /// A number for people: `1,234,567`.
 pub(crate) fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    HumanCount(value).to_string()
 }
 
 /// Bytes for people: `1.5 MB`.

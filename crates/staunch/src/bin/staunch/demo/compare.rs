@@ -63,7 +63,9 @@ fn difference(name: &'static str, expected: &BTreeMap<&str, u64>, found: &BTreeM
 /// The texts of all files that are not hidden.
 fn visible_files(folder: &Path) -> Result<Vec<String>> {
     let unreadable = |path: &Path, error: std::io::Error| {
-        Error::new(ErrorKind::Invalid, "R103", "the output of the demonstration cannot be read").cause(error).at(format!("path={}", path.display()))
+        Error::new(ErrorKind::Invalid, "R103", "the output of the demonstration cannot be read")
+            .cause(error)
+            .at(format!("path={}", path.display()))
     };
     let mut texts = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|e| unreadable(folder, e))? {

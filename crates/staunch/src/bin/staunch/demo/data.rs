@@ -24,7 +24,9 @@ pub(super) const EXPECTED_LATE: &[u8] =
 pub(super) fn write_input(path: &Path) -> Result<u64> {
     let text = unpack(FLIGHTS)?;
     std::fs::write(path, &text).map_err(|error| {
-        Error::new(ErrorKind::Invalid, "R103", "the input of the demonstration cannot be written").cause(error).at(format!("file={}", path.display()))
+        Error::new(ErrorKind::Invalid, "R103", "the input of the demonstration cannot be written")
+            .cause(error)
+            .at(format!("file={}", path.display()))
     })?;
     Ok(text.lines().count().saturating_sub(1) as u64)
 }
@@ -36,7 +38,9 @@ pub(super) fn write_input(path: &Path) -> Result<u64> {
 pub(super) fn unpack(packed: &[u8]) -> Result<String> {
     let mut text = String::new();
     GzDecoder::new(packed).read_to_string(&mut text).map_err(|error| {
-        Error::new(ErrorKind::Bug, "B102", "the data inside of this program cannot be unpacked").cause(error).remedy("build or install the program again")
+        Error::new(ErrorKind::Bug, "B102", "the data inside of this program cannot be unpacked")
+            .cause(error)
+            .remedy("build or install the program again")
     })?;
     Ok(text)
 }

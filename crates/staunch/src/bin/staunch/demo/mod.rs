@@ -121,14 +121,19 @@ fn judge(rows: u64, report: &Report, compared: &[compare::Compared]) -> Result<(
         return failed(format!("expected {rows} records to be read, found {}", report.records_read()));
     }
     match compared.iter().find(|one| !one.is_equal()) {
-        Some(one) => failed(format!("the output \"{}\" is not the expected one: {} lost, {} doubled, {} other", one.name, one.lost, one.doubled, one.other)),
+        Some(one) => failed(format!(
+            "the output \"{}\" is not the expected one: {} lost, {} doubled, {} other",
+            one.name, one.lost, one.doubled, one.other
+        )),
         None => Ok(()),
     }
 }
 
 fn prepare(dir: Option<&Path>) -> Result<(Places, Option<TemporaryDirectory>)> {
     let refused = |what: &str, path: &Path| {
-        Error::new(ErrorKind::Invalid, "R103", what).at(format!("path={}", path.display())).remedy("name an empty folder with --dir, or none")
+        Error::new(ErrorKind::Invalid, "R103", what)
+            .at(format!("path={}", path.display()))
+            .remedy("name an empty folder with --dir, or none")
     };
     let temporary = match dir {
         Some(_) => None,
@@ -136,7 +141,8 @@ fn prepare(dir: Option<&Path>) -> Result<(Places, Option<TemporaryDirectory>)> {
     };
     let root = dir.or(temporary.as_ref().map(TemporaryDirectory::path)).unwrap_or_else(|| Path::new("."));
     std::fs::create_dir_all(root).map_err(|error| refused("the folder of the demonstration cannot be made", root).cause(error))?;
-    let root = std::fs::canonicalize(root).map_err(|error| refused("the folder of the demonstration cannot be found", root).cause(error))?;
+    let root =
+        std::fs::canonicalize(root).map_err(|error| refused("the folder of the demonstration cannot be found", root).cause(error))?;
     let empty = std::fs::read_dir(&root).map(|mut entries| entries.next().is_none());
     if !empty.map_err(|error| refused("the folder of the demonstration cannot be read", &root).cause(error))? {
         return Err(refused("the folder of the demonstration is not empty", &root));

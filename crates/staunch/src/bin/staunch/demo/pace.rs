@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use staunch_api::{
-    Assignment, Output, ReaderContext, ReaderPhase, Rejected, Source, SourceContext, SourceReader, SplitSnapshot,
-};
+use staunch_api::{Assignment, Output, ReaderContext, ReaderPhase, Rejected, Source, SourceContext, SourceReader, SplitSnapshot};
 use staunch_types::{Error, Result, Tick, Timestamp};
 
 /// Between two moments at which records may be handed over.

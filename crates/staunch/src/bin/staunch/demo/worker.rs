@@ -33,6 +33,9 @@ pub(crate) struct WorkerOptions {
     /// Records a second
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000)]
     rate: u64,
+    /// Checkpoints to keep [default: all, as the proof at the end reads everything again]
+    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    retain: usize,
 }
 
 /// A departure: what is used of it.
@@ -68,8 +71,7 @@ struct Late {
 /// None.
 pub(crate) fn work(options: &WorkerOptions) -> Result<ExitCode> {
     let mut env = Environment::from_options(&options.job);
-    // The proof at the end reads everything again, so everything is kept.
-    env.checkpoints(Checkpoints::every(millis(INTERVAL_MS)).retain(usize::MAX));
+    env.checkpoints(Checkpoints::every(millis(INTERVAL_MS)).retain(options.retain));
 
     let flights = Paced { source: FileSource::csv::<Flight>(&options.input).one_split(), rate: options.rate };
     let (hours, late) = env
@@ -77,10 +79,14 @@ pub(crate) fn work(options: &WorkerOptions) -> Result<ExitCode> {
         .event_time(|flight| flight.sched_ms, Watermarks::bounded(mins(30)).per_record())
         .key_by_ref(|flight| flight.origin.as_str())
         .window(Tumbling::of(hours(1)))
-        .fold_with_late("totals", || (0, 0), |(flights, distance), flight: &Flight| {
-            *flights += 1;
-            *distance += flight.distance;
-        });
+        .fold_with_late(
+            "totals",
+            || (0, 0),
+            |(flights, distance), flight: &Flight| {
+                *flights += 1;
+                *distance += flight.distance;
+            },
+        );
     hours
         .map(|hour| {
             let (flights, distance) = hour.value;

@@ -81,9 +81,8 @@ fn manifest(folder: &JobFolder, epoch: Option<Epoch>) -> Result<Manifest> {
         Some(epoch) => ledger.seals().find(|s| s.attempt.epoch == epoch),
         None => ledger.seals().next_back(),
     };
-    let absent = |what: String| {
-        absent(what).at(format!("path={}", folder.root().display())).remedy("`staunch checkpoints` lists what is stored")
-    };
+    let absent =
+        |what: String| absent(what).at(format!("path={}", folder.root().display())).remedy("`staunch checkpoints` lists what is stored");
     let Some(sealed) = sealed else {
         return Err(absent(epoch.map_or_else(|| "the job has no checkpoint yet".into(), |e| format!("there is no checkpoint {e}"))));
     };
@@ -103,7 +102,15 @@ fn overview(folder: &JobFolder, manifest: &Manifest) -> Result<Answer> {
     let mut rows = Vec::new();
     for operator in &manifest.operators {
         let line = |state: &str, entries: usize, bytes: u64, segments: usize| {
-            vec![json!(operator.name), json!(operator.kind), json!(operator.tasks.len()), json!(state), json!(entries), json!(bytes), json!(segments)]
+            vec![
+                json!(operator.name),
+                json!(operator.kind),
+                json!(operator.tasks.len()),
+                json!(state),
+                json!(entries),
+                json!(bytes),
+                json!(segments),
+            ]
         };
         for name in state::names(operator) {
             let found = state::read(folder, manifest, operator, &name)?;

@@ -62,7 +62,7 @@ pub(super) fn read(folder: &JobFolder, manifest: &Manifest, operator: &OperatorP
     }
     let row = |((_, namespace, _), (key, value))| Row { state: name.to_owned(), namespace, key, value };
     let mut rows: Vec<Row> = entries.into_iter().map(row).collect();
-    rows.sort_by(|a, b| (a.namespace, a.key.to_string()).cmp(&(b.namespace, b.key.to_string())));
+    rows.sort_by_cached_key(|row| (row.namespace, row.key.to_string()));
     Ok(Found { rows, bytes, segments: seen.len() })
 }
 

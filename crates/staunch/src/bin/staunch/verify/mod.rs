@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! 1. Everything is looked at; a finding does not end the search for others, unless the chain itself is broken there.
-//! 2. What could not be looked at is said, and counted as not proven.
+//! 2. The job may be running: what it changes meanwhile is no finding.
+//! 3. What could not be looked at is said, and counted as not proven.
 
 mod report;
 mod timeline;
@@ -67,6 +68,6 @@ pub(crate) fn verify(folder: &JobFolder, epochs: Epochs) -> Result<Report> {
     }
     let manifests = stored::check(folder, &ledger, epochs, &mut report)?;
     timeline::follow(folder, &ledger, &manifests, epochs, &mut report);
-    sinks::audit(&ledger, &manifests, epochs, &mut report);
+    sinks::audit(folder, &ledger, &manifests, epochs, &mut report)?;
     Ok(report)
 }

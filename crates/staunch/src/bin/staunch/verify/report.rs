@@ -124,7 +124,11 @@ impl Report {
             sources: BTreeMap::new(),
             operators: BTreeMap::new(),
             sinks: BTreeMap::new(),
-            notes: if forked { vec!["the job began as a fork of another; what that one read and wrote is in its own ledger".into()] } else { Vec::new() },
+            notes: if forked {
+                vec!["the job began as a fork of another; what that one read and wrote is in its own ledger".into()]
+            } else {
+                Vec::new()
+            },
             findings: Vec::new(),
             errors: Vec::new(),
         }
@@ -174,7 +178,10 @@ impl Report {
         let mut out = format!("job {}: {}\n", self.job, self.folder);
         let mut line = |label: &str, text: String| out += &format!("  {label:10} {text}\n");
         let head: String = self.ledger.head.chars().take(12).collect();
-        line("ledger", format!("{} entries in one chain, {} generations, head {head}", number(self.ledger.entries as u64), self.ledger.generations));
+        line(
+            "ledger",
+            format!("{} entries in one chain, {} generations, head {head}", number(self.ledger.entries as u64), self.ledger.generations),
+        );
         let range = self.epochs.first.zip(self.epochs.last).map(|(first, last)| format!(", from {first} to {last}")).unwrap_or_default();
         line("epochs", format!("{}{range}; {} in doubt", number(self.epochs.count), self.epochs.in_doubt));
         line("manifests", format!("{} read, {} retired", number(self.manifests.intact), number(self.manifests.retired)));
@@ -202,7 +209,9 @@ impl Report {
     fn verdict(&self) -> String {
         match (self.findings.len(), self.complete) {
             (0, true) => "verified: nothing lost, nothing doubled, nothing changed".into(),
-            (0, false) => "verified as far as looked at: nothing lost, nothing doubled, nothing changed; see the notes for what was not".into(),
+            (0, false) => {
+                "verified as far as looked at: nothing lost, nothing doubled, nothing changed; see the notes for what was not".into()
+            }
             (count, _) => format!("NOT verified: {count} findings"),
         }
     }
@@ -224,7 +233,9 @@ impl SinkPart {
             number(self.records_read),
             number(self.outputs_read)
         );
-        for (count, what) in [(self.in_doubt, "in doubt"), (self.accepted_lost, "accepted as lost"), (self.outputs_unproven, "NOT looked at")] {
+        for (count, what) in
+            [(self.in_doubt, "in doubt"), (self.accepted_lost, "accepted as lost"), (self.outputs_unproven, "NOT looked at")]
+        {
             if count > 0 {
                 let _ = write!(text, "; {} {what}", number(count));
             }

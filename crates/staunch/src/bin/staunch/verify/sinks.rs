@@ -1,7 +1,7 @@
 //! The output is what was written: each sink's outputs are read again by the code of its kind.
 //!
 //! An output whose commit is recorded must be there, and nothing beside it. One in doubt may be there or still be prepared: the job commits it
-//! when it starts again.
+//! when it starts again. And the job may be running: a file that no epoch named when the ledger was read may be named by a newer one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,7 +16,7 @@ use staunch_types::{Digest, Epoch, Error, ErrorKind, Result};
 use super::Report;
 use super::timeline::accepted_lost;
 use crate::epochs::Epochs;
-use crate::job_folder::Ledger;
+use crate::job_folder::{JobFolder, Ledger};
 
 /// What is to be found of one sink.
 #[derive(Default)]
@@ -34,7 +34,16 @@ struct Expected<'a> {
 }
 
 /// Reads the output of all sinks again.
-pub(super) fn audit(ledger: &Ledger, manifests: &BTreeMap<Epoch, Manifest>, epochs: Epochs, report: &mut Report) {
+///
+/// # Errors
+/// `Restart` when the ledger cannot be read again.
+pub(super) fn audit(
+    folder: &JobFolder,
+    ledger: &Ledger,
+    manifests: &BTreeMap<Epoch, Manifest>,
+    epochs: Epochs,
+    report: &mut Report,
+) -> Result<()> {
     for (sink, expected) in expected(ledger, manifests, epochs) {
         let part = report.sinks.entry(sink.to_owned()).or_default();
         part.in_doubt = expected.doubtful.len() as u64;
@@ -48,8 +57,9 @@ pub(super) fn audit(ledger: &Ledger, manifests: &BTreeMap<Epoch, Manifest>, epoc
         }
         if expected.kind == FILE_SINK_KIND {
             let whole = epochs.is_all() && ledger.broken.is_none() && expected.unknown == 0;
-            if let Err(error) = files(sink, &expected, whole, report) {
-                report.find(error.at(format!("sink={sink}")));
+            match files(sink, &expected, whole, report) {
+                Ok(findings) => tell(folder, sink, &expected, findings, report)?,
+                Err(error) => report.find(error.at(format!("sink={sink}"))),
             }
         } else {
             let outputs = (expected.committed.len() + expected.in_doubt.len()) as u64;
@@ -57,6 +67,7 @@ pub(super) fn audit(ledger: &Ledger, manifests: &BTreeMap<Epoch, Manifest>, epoc
             report.unproven(format!("sink {sink}: this build cannot read output of kind \"{}\" again", expected.kind));
         }
     }
+    Ok(())
 }
 
 fn expected<'a>(ledger: &'a Ledger, manifests: &'a BTreeMap<Epoch, Manifest>, epochs: Epochs) -> BTreeMap<&'a str, Expected<'a>> {
@@ -90,22 +101,41 @@ fn expected<'a>(ledger: &'a Ledger, manifests: &'a BTreeMap<Epoch, Manifest>, ep
     all
 }
 
-fn files(sink: &str, expected: &Expected<'_>, whole: bool, report: &mut Report) -> Result<()> {
+/// Reads the files of one sink again; what is not as it should be.
+fn files(sink: &str, expected: &Expected<'_>, whole: bool, report: &mut Report) -> Result<Vec<Finding>> {
     let scope = if whole { AuditScope::WholeLedger } else { AuditScope::Part };
     let committed = staunch_files::audit(&SystemFiles, expected.committed.iter().copied(), scope)?;
-    let in_doubt = staunch_files::audit(&SystemFiles, expected.in_doubt.iter().copied(), AuditScope::Part)?;
+    let look = || staunch_files::audit(&SystemFiles, expected.in_doubt.iter().copied(), AuditScope::Part);
+    let mut in_doubt = look()?;
+    if in_doubt.findings.iter().any(|f| matches!(f, Finding::Missing { .. })) {
+        // Missed under both of its names: it may have been renamed in between.
+        in_doubt = look()?;
+    }
     let mut lines = Digest::default();
     lines.merge(&committed.lines);
     lines.merge(&in_doubt.lines);
     report.sinks.entry(sink.to_owned()).or_default().read(committed.files + in_doubt.files, &lines);
-    let is_doubtful = |path: &Path| path.to_str().is_some_and(|path| expected.doubtful.contains(path));
-    let of_committed = committed.findings.into_iter().filter(|f| !matches!(f, Finding::Unnamed { path } if is_doubtful(path)));
     let of_doubtful = in_doubt.findings.into_iter().filter(|f| !matches!(f, Finding::Hidden { .. }));
-    for finding in of_committed.chain(of_doubtful) {
-        let epoch = path_of(&finding).to_str().and_then(|path| expected.epochs.get(path)).map(|epoch| format!(" epoch={epoch}")).unwrap_or_default();
-        report.find(deviation(&finding).at(format!("sink={sink}{epoch} file={}", path_of(&finding).display())));
+    Ok(committed.findings.into_iter().chain(of_doubtful).collect())
+}
+
+/// Reports what is still so now.
+fn tell(folder: &JobFolder, sink: &str, expected: &Expected<'_>, findings: Vec<Finding>, report: &mut Report) -> Result<()> {
+    let named = if findings.is_empty() { BTreeSet::new() } else { named_by_now(&folder.ledger()?) };
+    for finding in findings {
+        let path = path_of(&finding).display().to_string();
+        if matches!(finding, Finding::Unnamed { .. }) && named.contains(&path) {
+            continue;
+        }
+        let epoch = expected.epochs.get(path.as_str()).map(|epoch| format!(" epoch={epoch}")).unwrap_or_default();
+        report.find(deviation(&finding).at(format!("sink={sink}{epoch} file={path}")));
     }
     Ok(())
+}
+
+/// The descriptions of all outputs that any epoch names.
+fn named_by_now(ledger: &Ledger) -> BTreeSet<String> {
+    ledger.seals().flat_map(|s| &s.committables).map(|c| c.description.clone()).collect()
 }
 
 fn path_of(finding: &Finding) -> &Path {
@@ -125,7 +155,9 @@ fn deviation(finding: &Finding) -> Error {
         Finding::Hidden { .. } => ("a file that is recorded as committed is still hidden".into(), "its records are not visible"),
         Finding::Changed { expected, found, .. } => changed(expected, found),
         Finding::Rewritten { what, .. } => (format!("the records of a file are there, but {what}"), "no record is lost or doubled"),
-        Finding::Unreadable { cause, .. } => (format!("a committed file cannot be read: {cause}"), "whether its records are there is not known"),
+        Finding::Unreadable { cause, .. } => {
+            (format!("a committed file cannot be read: {cause}"), "whether its records are there is not known")
+        }
         Finding::Unnamed { .. } => ("a file of this sink is named by no epoch".into(), "its records are there twice, or without a commit"),
     };
     Error::new(ErrorKind::Corrupt, "C307", what).data(data).remedy("find out who changed the output, and bring the file back from a copy")

@@ -1,63 +1,82 @@
 //! Manifests and state are what was stored: every hash and every checksum is computed again.
+//!
+//! The job may be running, and retire what is being looked at. So what is missing is a finding only if, after it was missed, the job still
+//! needs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use staunch_format::block::BlockReader;
+use staunch_format::ledger::Sealed;
 use staunch_format::manifest::{Manifest, Segment};
-use staunch_types::{Epoch, Result};
+use staunch_types::{Epoch, Error, Result};
 
 use super::Report;
 use crate::epochs::Epochs;
 use crate::job_folder::{JobFolder, Ledger, Stored};
+
+/// A stretch of an object: its path, first byte, bytes and checksum.
+type Stretch = (String, u64, u64, u32);
 
 /// Reads all manifests of the chosen epochs, and all state that they name.
 ///
 /// # Errors
 /// `Restart` when something cannot be read that is there.
 pub(super) fn check(folder: &JobFolder, ledger: &Ledger, epochs: Epochs, report: &mut Report) -> Result<BTreeMap<Epoch, Manifest>> {
-    let committed = ledger.committed();
-    let newest = ledger.seals().next_back().map(|s| s.attempt.epoch);
-    let mut manifests = BTreeMap::new();
+    let (mut manifests, mut intact) = (BTreeMap::new(), BTreeSet::new());
     for sealed in ledger.seals().filter(|s| epochs.contains(s.attempt.epoch)) {
         let epoch = sealed.attempt.epoch;
         match folder.manifest(sealed)? {
             Stored::Intact(manifest) => {
                 report.manifests.intact += 1;
+                let damages = state(folder, &manifest, &mut intact, report)?;
+                if damages.is_empty() || !matches!(folder.manifest(sealed)?, Stored::Absent) {
+                    damages.into_iter().for_each(|error| report.find(error));
+                }
                 manifests.insert(epoch, *manifest);
             }
             Stored::Damaged(error) => report.find(error),
-            // The job removes those of older epochs, never the newest one nor one with output to commit.
-            Stored::Absent if Some(epoch) == newest || !(sealed.committables.is_empty() || committed.contains(&epoch)) => {
+            Stored::Absent if is_needed(ledger, sealed) && is_needed(&folder.ledger()?, sealed) => {
                 report.find(folder.damaged("C304", format!("the manifest of epoch {epoch} is missing"), &sealed.manifest.path));
             }
             Stored::Absent => report.manifests.retired += 1,
         }
     }
-    state(folder, &manifests, report)?;
     Ok(manifests)
 }
 
-fn state(folder: &JobFolder, manifests: &BTreeMap<Epoch, Manifest>, report: &mut Report) -> Result<()> {
-    let mut seen: BTreeSet<(&str, u64, u64, u32)> = BTreeSet::new();
-    for manifest in manifests.values() {
-        for operator in &manifest.operators {
-            for (task, state) in operator.tasks.iter().flat_map(|t| t.states.iter().map(move |s| (t.task, s))) {
-                for segment in &state.segments {
-                    if !seen.insert((&segment.path, segment.offset, segment.length, segment.crc)) {
-                        continue;
+/// Whether the job never removes a manifest: that of the newest epoch, and of one with output to commit.
+fn is_needed(ledger: &Ledger, sealed: &Sealed) -> bool {
+    let epoch = sealed.attempt.epoch;
+    let in_doubt = !sealed.committables.is_empty() && !ledger.committed().contains(&epoch);
+    in_doubt || ledger.seals().next_back().is_some_and(|newest| newest.attempt.epoch == epoch)
+}
+
+/// Reads all state of a manifest that is not among the `intact`; what is not as it was stored.
+fn state(folder: &JobFolder, manifest: &Manifest, intact: &mut BTreeSet<Stretch>, report: &mut Report) -> Result<Vec<Error>> {
+    let mut damages = Vec::new();
+    for operator in &manifest.operators {
+        for (task, state) in operator.tasks.iter().flat_map(|t| t.states.iter().map(move |s| (t.task, s))) {
+            for segment in &state.segments {
+                let stretch = (segment.path.clone(), segment.offset, segment.length, segment.crc);
+                if intact.contains(&stretch) {
+                    continue;
+                }
+                match damage(folder, segment, &state.name)? {
+                    None => {
+                        report.state.segments += 1;
+                        report.state.bytes += segment.length;
+                        intact.insert(stretch);
                     }
-                    report.state.segments += 1;
-                    report.state.bytes += segment.length;
-                    if let Some(why) = damage(folder, segment, &state.name)? {
+                    Some(why) => {
                         let what = format!("state of epoch {} is not what was stored: {why}", segment.epoch);
                         let place = format!("operator={} state={} task={task} offset={}", operator.name, state.name, segment.offset);
-                        report.find(folder.damaged("C306", what, &segment.path).at(place));
+                        damages.push(folder.damaged("C306", what, &segment.path).at(place));
                     }
                 }
             }
         }
     }
-    Ok(())
+    Ok(damages)
 }
 
 /// What is wrong with a segment.

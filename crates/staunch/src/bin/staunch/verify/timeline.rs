@@ -142,7 +142,10 @@ impl Line {
             let sums = self.sinks.entry(sink.clone()).or_default();
             *sums = (sums.0 + taken, sums.1 + named);
             if sums.1 > sums.0 {
-                let what = format!("sink {sink} was given {} records up to epoch {}, but its outputs hold {}", sums.0, sealed.attempt.epoch, sums.1);
+                let what = format!(
+                    "sink {sink} was given {} records up to epoch {}, but its outputs hold {}",
+                    sums.0, sealed.attempt.epoch, sums.1
+                );
                 errors.push(mismatch(what));
             }
         }
@@ -227,8 +230,17 @@ fn other_than_named(sealed: &Sealed, committed: &Committed) -> Option<Error> {
     if named == done {
         return None;
     }
-    let what = format!("epoch {} names {} outputs; the record of its commit speaks of others, {} in number", committed.epoch, named.len(), done.len());
-    Some(Error::new(ErrorKind::Corrupt, "C311", what).data("it is not certain which output is visible").remedy("keep the ledger as evidence, and report it"))
+    let what = format!(
+        "epoch {} names {} outputs; the record of its commit speaks of others, {} in number",
+        committed.epoch,
+        named.len(),
+        done.len()
+    );
+    Some(
+        Error::new(ErrorKind::Corrupt, "C311", what)
+            .data("it is not certain which output is visible")
+            .remedy("keep the ledger as evidence, and report it"),
+    )
 }
 
 /// The outputs that a person accepted as lost.
