@@ -127,10 +127,11 @@ impl<T: Send, C: Chain<T>> Task for ExchangeTask<T, C> {
         self.handle_mail()?;
         let more = self.take_in(slice.budget)?;
         self.report_declined();
+        let had_room = self.chain.room();
         activity = self.chain.work(&mut self.core.context)?.and(activity);
         self.core.poll_snapshot()?;
-        // `work` may have made room for what did not fit before.
-        let fits_now = self.chain.room() && (self.batch.is_some() || self.control.is_some() || !self.inbox.is_empty());
+        // `work` may have made room for what did not fit before: what is held here, or still lies in the channels.
+        let fits_now = self.chain.room() && (!had_room || self.batch.is_some() || self.control.is_some() || !self.inbox.is_empty());
         if more || activity.more || fits_now {
             return Ok(Phase::Ready);
         }

@@ -229,7 +229,11 @@ impl<S: Source, C: Chain<S::Record>> Task for SourceTask<S, C> {
         }
         self.handle_mail()?;
         let mut phase = ReaderPhase::WaitingIo;
-        if self.room() {
+        if !self.room() {
+            // Mail may have moved a watermark that must leave first.
+            activity = activity.and(self.chain.work(&mut self.core.context)?);
+            activity.more |= self.room();
+        } else {
             match self.input {
                 Input::Ending => self.finish_end()?,
                 Input::Ended => {}
