@@ -248,7 +248,7 @@ fn row_21_a_crash_before_or_after_the_seal_of_the_last_checkpoint_loses_nothing(
         running.signal(rustix::process::Signal::TERM).expect("a signal");
         let died = running.wait(staunch_e2e::job::PATIENCE).expect("an end");
         assert!(died.was_killed(), "{script}: {died:?}");
-        let next = job.run(&Start::with(2).interval(hour).script("read other 100: kill before")).expect("an end");
+        let next = job.run(&Start::with(2).interval(hour).slow(SLOW).script("read other 50: kill before")).expect("an end");
         if !next.was_killed() {
             assert!(next.code() == Some(0) && next.lines.iter().any(|l| l == "finished Stop"), "{script}: {next:?}");
             assert!(!in_doubt(&job).contains("part-"), "{script}: stopped, and not all is committed: {}", in_doubt(&job));

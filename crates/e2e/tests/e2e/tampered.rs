@@ -65,7 +65,7 @@ fn verify_notices_a_file_that_was_removed_or_copied() {
     fs::rename(&file, &away).expect("a rename");
     names(&job, "a removed file", &file);
     fs::rename(&away, &file).expect("a rename");
-    let copy = PathBuf::from(file.display().to_string().replace("-0.csv", "-77.csv"));
+    let copy = PathBuf::from(file.display().to_string().replace(".csv", "77.csv"));
     assert_ne!(copy, file);
     fs::copy(&file, &copy).expect("room");
     names(&job, "a copied file", &copy);
