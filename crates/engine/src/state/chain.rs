@@ -250,6 +250,17 @@ mod tests {
     }
 
     #[test]
+    fn an_epoch_whose_snapshot_is_not_complete_cannot_be_confirmed() {
+        let mut chain: Chain<usize> = Chain::new();
+        chain.freeze(Epoch(1), Load { changed: 0, live: 10, entry_bytes: 0 }, |place, _| place);
+        chain.confirm(Epoch(1));
+        assert_eq!(chain.confirmed(), Epoch(0));
+        chain.written(false);
+        chain.confirm(Epoch(1));
+        assert_eq!(chain.confirmed(), Epoch(1));
+    }
+
+    #[test]
     fn the_chain_of_a_state_that_hardly_changes_stays_short() {
         let mut state = State::new(100_000);
         for _ in 0..2_000 {

@@ -73,24 +73,14 @@ impl Index {
         self.directory[tag as usize & (self.directory.len() - 1)] as usize
     }
 
-    /// The part that holds a tag, and the tag's home in it.
-    #[inline]
-    fn home(&self, tag: u32) -> (&Part, usize) {
-        let at = tag as usize & (self.directory.len() - 1);
-        // SAFETY: invariant 5: the directory is never empty and its length a power of two, so the masked tag lies in it; and what
-        // it holds are numbers of parts.
-        let part = unsafe { self.parts.get_unchecked(*self.directory.get_unchecked(at) as usize) };
-        (part, part.home_of(tag))
-    }
-
     /// The slot for which `is_match` holds, among those whose hash may be equal.
     #[inline(always)]
     pub(super) fn find(&self, hash: u64, mut is_match: impl FnMut(SlotId) -> bool) -> Option<SlotId> {
         let tag = tag_of(hash);
-        let (part, mut at) = self.home(tag);
+        let part = &self.parts[self.part_number(tag)];
+        let mut at = part.home_of(tag);
         loop {
-            // SAFETY: invariant 5: a part has a power of two of buckets, and a home or what follows it is masked by that.
-            let bucket = unsafe { part.buckets.get_unchecked(at) };
+            let bucket = &part.buckets[at];
             let mut equal = bucket.equal_tags(tag);
             while equal != 0 {
                 if let Some(slot) = bucket.slots[equal.trailing_zeros() as usize & (CELLS - 1)]
@@ -116,8 +106,9 @@ impl Index {
     /// The address of the first bucket to be read for a hash.
     #[inline]
     pub(super) fn address(&self, hash: u64) -> *const u8 {
-        let (part, at) = self.home(tag_of(hash));
-        part.buckets.as_ptr().wrapping_add(at).cast()
+        let tag = tag_of(hash);
+        let part = &self.parts[self.part_number(tag)];
+        (&raw const part.buckets[part.home_of(tag)]).cast()
     }
 
     /// Adds a slot that is not in the index.

@@ -269,6 +269,17 @@ fn text_keys_are_looked_up_without_making_one() {
 }
 
 #[test]
+fn slots_of_removed_entries_are_used_again() {
+    let mut table = filled(1_000);
+    let slots = table.slots;
+    for key in 0..10_000u64 {
+        table.remove(stable_hash(&key), &key);
+        table.set(stable_hash(&(key + 1_000)), &(key + 1_000), 0);
+    }
+    assert_eq!((table.len(), table.slots), (1_000, slots));
+}
+
+#[test]
 fn a_walk_in_pieces_sees_every_entry_once() {
     let table = filled(1_000);
     let mut seen = Vec::new();
