@@ -85,10 +85,10 @@ impl Place {
         place
     }
 
-    /// A folder in which the job has run to its end, with several epochs.
+    /// A folder in which the job has run to its end, with several epochs, of which all checkpoints were kept.
     pub(crate) fn with_finished_job() -> Place {
         let place = Place::with_flights(600);
-        run(place.job(&[]).args(["--rate", "1000", "--checkpoint-interval", "50ms"])).ends_with(0);
+        run(place.job(&[]).args(["--rate", "1000", "--checkpoint-interval", "50ms", "--retain", "1000000"])).ends_with(0);
         place
     }
 

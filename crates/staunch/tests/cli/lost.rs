@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use crate::harness::{Place, name, run, staunch};
 
-/// A job that was killed between the seal of its last epoch and the record of its commit: the entries after the last seal are gone.
-/// Returns the last seal's output files.
+/// A job that was killed between the seal of its only epoch, the last, and the record of its commit: the entries after the seal are gone.
+/// Returns the seal's output files.
 fn killed_before_its_last_commit() -> (Place, Vec<PathBuf>) {
-    let place = Place::with_finished_job();
+    let place = Place::with_flights(600);
+    run(place.job(&[]).args(["--checkpoint-interval", "1h"])).ends_with(0);
     let ledger = staunch(&["ledger", &place.job_folder(), "--format", "json"]).ends_with(0).json();
     let entries = ledger.as_array().expect("a list");
     let seals: Vec<usize> = (0..entries.len()).filter(|at| entries[*at]["entry"]["body"].get("Sealed").is_some()).collect();

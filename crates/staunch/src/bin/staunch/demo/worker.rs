@@ -33,8 +33,8 @@ pub(crate) struct WorkerOptions {
     /// Records a second
     #[arg(long, value_name = "N", default_value_t = 1_000_000_000)]
     rate: u64,
-    /// Checkpoints to keep [default: all, as the proof at the end reads everything again]
-    #[arg(long, value_name = "N", default_value_t = usize::MAX, hide_default_value = true)]
+    /// Checkpoints to keep
+    #[arg(long, value_name = "N", default_value_t = 3)]
     retain: usize,
 }
 
