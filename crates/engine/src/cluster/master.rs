@@ -28,6 +28,8 @@ const INBOX_MAX: usize = 65_536;
 /// Committables handled at once, and failures of one that are retried.
 const COMMITS_IN_FLIGHT_MAX: u32 = 64;
 const COMMIT_RETRIES_MAX: u32 = 8;
+/// Tries to find out whether a failure is only that of a process that was overtaken.
+const CONFIRMATIONS_MAX: u32 = 5;
 /// Durable epochs whose commit may be outstanding.
 const UNCOMMITTED_MAX: u32 = 4;
 
@@ -61,7 +63,7 @@ enum Phase {
     Preparing(Pending<Result<Prepared>>),
     Running(Box<RunningGeneration>),
     /// The job must stop, unless that is only because somebody else has taken over.
-    Confirming(Pending<Result<Option<Claim>>>, Error),
+    Confirming(Pending<Result<Option<Claim>>>, Error, u32),
     Waiting,
     Over,
 }
@@ -173,12 +175,13 @@ impl Master {
                         Some(End::Failed(error)) => self.ended_in(now, error),
                     }
                 }
-                Phase::Confirming(mut pending, error) => match pending.poll() {
+                Phase::Confirming(mut pending, error, tries) => match pending.poll() {
                     None => {
-                        self.phase = Phase::Confirming(pending, error);
+                        self.phase = Phase::Confirming(pending, error, tries);
                         return MasterPhase::Waiting(None);
                     }
                     Some(Ok(newest)) if self.is_overtaken(newest) => self.failed(now, fenced()),
+                    Some(Err(_)) if tries < CONFIRMATIONS_MAX => self.confirm(error, tries + 1),
                     Some(Ok(_) | Err(_)) => self.failed(now, error),
                 },
                 Phase::Waiting => {
@@ -350,8 +353,7 @@ impl Master {
         match error.kind() {
             ErrorKind::Invalid | ErrorKind::Corrupt | ErrorKind::Lost | ErrorKind::Bug if self.claimed.is_some() => {
                 self.executor.clear();
-                let catalog = Arc::clone(&self.catalog);
-                self.phase = Phase::Confirming(self.io.run(move || catalog.newest_claim()), error);
+                self.confirm(error, 1);
             }
             ErrorKind::Retry
             | ErrorKind::Restart
@@ -363,6 +365,11 @@ impl Master {
                 self.failed(now, error);
             }
         }
+    }
+
+    fn confirm(&mut self, error: Error, tries: u32) {
+        let catalog = Arc::clone(&self.catalog);
+        self.phase = Phase::Confirming(self.io.run(move || catalog.newest_claim()), error, tries);
     }
 
     fn failed(&mut self, now: Tick, error: Error) {
