@@ -19,6 +19,8 @@ pub enum Action {
     Kill,
     /// The process halts until it is told to go on.
     Halt,
+    /// The process is asked to stop with a last checkpoint.
+    Stop,
     /// The disk is full.
     Full,
     /// The disk may not be written.
@@ -64,6 +66,7 @@ fn act(words: &str) -> Result<(Action, Moment), Error> {
     let action = match action {
         "kill" => Action::Kill,
         "halt" => Action::Halt,
+        "stop" => Action::Stop,
         "full" => Action::Full,
         "read-only" => Action::ReadOnly,
         "denied" => Action::Denied,
@@ -162,6 +165,7 @@ impl Action {
                 let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
             },
             Action::Halt => rustix::process::kill_process(own, rustix::process::Signal::STOP).map_err(io::Error::from),
+            Action::Stop => rustix::process::kill_process(own, rustix::process::Signal::TERM).map_err(io::Error::from),
             Action::Full => Err(rustix::io::Errno::NOSPC.into()),
             Action::ReadOnly => Err(rustix::io::Errno::ROFS.into()),
             Action::Denied => Err(rustix::io::Errno::ACCESS.into()),

@@ -42,6 +42,10 @@ pub(super) struct SourceDriver {
     /// Readers that asked and got nothing yet.
     asking: BTreeSet<u32>,
     mode: Assignment,
+    /// A search has ended, so that it is known what there is.
+    searched: bool,
+    /// Readers that asked before that.
+    early: Vec<u32>,
 }
 
 enum Search {
@@ -85,6 +89,8 @@ impl SourceDriver {
             failures: 0,
             asking: BTreeSet::new(),
             mode: plan.assignment,
+            searched: false,
+            early: Vec::new(),
         }
     }
 
@@ -111,6 +117,12 @@ impl SourceDriver {
 
     /// A reader has nothing to read.
     pub(super) fn wanted(&mut self, now: Tick, task: u32, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {
+        if !self.searched {
+            // Nothing is given out before it is known what there is: otherwise one reader would read while the others could not yet be
+            // told that there is nothing for them, and would hold the watermark meanwhile.
+            self.early.push(task);
+            return Ok(());
+        }
         self.asking.insert(task);
         self.step(now, Event::Requested { task }, mailboxes)
     }
@@ -174,7 +186,8 @@ impl SourceDriver {
                 self.step(now, Event::SearchEnded, mailboxes)?;
             }
         }
-        Ok(())
+        self.searched = true;
+        std::mem::take(&mut self.early).into_iter().try_for_each(|task| self.wanted(now, task, mailboxes))
     }
 
     fn step(&mut self, now: Tick, event: Event<SplitKey>, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {

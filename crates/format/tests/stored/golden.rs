@@ -33,7 +33,9 @@ fn ledger_entries_of_version_1_are_read_and_form_a_chain() {
     let entries = [golden!("ledger-1-1"), golden!("ledger-1-2"), golden!("ledger-1-3"), golden!("ledger-1-4"), golden!("ledger-1-5")];
     for ((bytes, json), expected) in entries.into_iter().zip(samples::ledger()) {
         assert_eq!(LedgerEntry::to_json(bytes).expect("readable"), parsed(json));
-        assert_eq!(chain.push(bytes), Ok(expected));
+        // The chain checks the hash of the entry before, which is that of the stored bytes; today's bytes of a sample have fields more.
+        let entry = chain.push(bytes).expect("the next entry of the chain");
+        assert_eq!(LedgerEntry { previous: expected.previous, ..entry }, expected);
     }
     assert_eq!(chain.head().0, 5);
 }
