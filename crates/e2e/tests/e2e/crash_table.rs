@@ -121,10 +121,11 @@ fn row_7_a_lost_answer_of_the_store_stops_nothing() {
 
 #[test]
 fn row_8_durable_and_not_committed_output_is_committed_at_restart() {
-    let (_folder, job) = support::january_job(Case::D);
+    // With one sink, commits come one after the other.
+    let (_folder, job) = support::january_job(Case::Copy);
     dies(&job, 3, "rename visible 1: kill before");
     assert!(job.visible_files().expect("a list").is_empty(), "output was visible before its commit");
-    assert!(in_doubt(&job).contains("on-time"), "{}", in_doubt(&job));
+    assert!(in_doubt(&job).contains("part-"), "{}", in_doubt(&job));
     ends_well(&job, 2);
 }
 

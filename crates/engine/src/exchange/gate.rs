@@ -19,6 +19,9 @@ pub struct Gate<T> {
     channels: Vec<Receiver<T>>,
     blocked: Vec<bool>,
     active: Vec<bool>,
+    /// Channels that have not said anything yet, and the records held back until all have.
+    unheard: Vec<bool>,
+    held: Vec<Option<Message<T>>>,
     ended: usize,
     next: usize,
     align: Align,
@@ -39,12 +42,17 @@ pub enum Arrival<T> {
 
 impl<T> Gate<T> {
     /// A gate over the receiving ends of all inputs; `restored` is the epoch that the task starts from.
+    ///
+    /// With `hear_all`, no record passes before every channel has said something: that it has a split, that it is idle, that it has
+    /// ended. So a reader that has nothing to read never holds the watermark of one that has, not even for a moment at the start.
     #[must_use]
-    pub fn new(channels: Vec<Receiver<T>>, restored: Epoch) -> Gate<T> {
+    pub fn new(channels: Vec<Receiver<T>>, restored: Epoch, hear_all: bool) -> Gate<T> {
         let count = channels.len();
         Gate {
             blocked: vec![false; count],
             active: vec![true; count],
+            unheard: vec![hear_all; count],
+            held: (0..count).map(|_| None).collect(),
             ended: 0,
             next: 0,
             align: Align::recover(align::Facts { channels: count as u32, restored }),
@@ -114,11 +122,16 @@ impl<T> Gate<T> {
         for _ in 0..self.channels.len() {
             let channel = self.next;
             self.next = if channel + 1 == self.channels.len() { 0 } else { channel + 1 };
-            if !self.blocked[channel]
-                && let Some(message) = self.channels[channel].receive()
-            {
-                return Some((channel, message));
+            if self.blocked[channel] {
+                continue;
             }
+            let Some(message) = self.held[channel].take().or_else(|| self.channels[channel].receive()) else { continue };
+            self.unheard[channel] = false;
+            if matches!(message, Message::Batch(_)) && self.unheard.contains(&true) {
+                self.held[channel] = Some(message);
+                continue;
+            }
+            return Some((channel, message));
         }
         None
     }

@@ -76,11 +76,9 @@ impl<T: Send + 'static, R: Route<T>> Chain<T> for ExchangeOutput<T, R> {
             Control::Idle => self.broadcast(|| Message::Idle),
             Control::Barrier(epoch) => self.broadcast(|| Message::Barrier(*epoch)),
             Control::End => self.broadcast(|| Message::End),
-            Control::SplitOpened { .. }
-            | Control::SplitBegan(_)
-            | Control::SplitEnded(_)
-            | Control::EpochDurable(_)
-            | Control::EpochAbandoned(_) => {}
+            // The first word of a reader: it has something to read.
+            Control::SplitOpened { .. } => self.broadcast(|| Message::Watermark(Timestamp::MIN)),
+            Control::SplitBegan(_) | Control::SplitEnded(_) | Control::EpochDurable(_) | Control::EpochAbandoned(_) => {}
         }
         Ok(())
     }

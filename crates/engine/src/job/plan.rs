@@ -174,6 +174,12 @@ impl Plan {
         Some((from, to))
     }
 
+    /// Whether an exchange comes from a chain that reads a source.
+    #[must_use]
+    pub fn comes_from_source(&self, edge: Edge) -> bool {
+        self.ends(edge).is_some_and(|(from, _)| matches!(self.segments[self.chains[from].root].head, Head::Source(_)))
+    }
+
     fn check_names(&self) -> Result<()> {
         let mut seen = BTreeSet::new();
         for operator in self.segments.iter().flat_map(|s| &s.operators) {

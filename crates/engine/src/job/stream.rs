@@ -165,7 +165,7 @@ impl<T: Send + 'static> Start for ExchangeStart<T> {
         for edge in &self.edges {
             receivers.extend(build.edges.receivers::<T>(build.plan, *edge, build.task.index));
         }
-        let gate = Gate::new(receivers, build.restored_epoch);
+        let gate = Gate::new(receivers, build.restored_epoch, self.edges.iter().all(|edge| build.plan.comes_from_source(*edge)));
         let name = build.plan.operators(build.task.chain as usize).next().map_or("exchange", |o| o.name.as_str());
         Ok(Assembled::Task(Box::new(ExchangeTask::new(name, gate, chain, TaskCore::new(build)))))
     }

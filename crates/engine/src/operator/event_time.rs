@@ -196,7 +196,6 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
         match control {
             Control::SplitOpened { slot, id } => {
                 self.open(*slot, id);
-                return Ok(());
             }
             Control::SplitBegan(slot) => {
                 if let Some(at) = self.splits.iter().position(|s| s.slot == *slot) {
