@@ -9,7 +9,6 @@
 //! 2. Whatever the operations after a freeze, its snapshot holds the entries at the freeze (`snapshot` says how).
 //! 3. No operation does work in proportion to the size of the table: chunks are added, never moved.
 
-mod bits;
 mod index;
 mod chunk;
 mod marks;

@@ -15,7 +15,7 @@ use super::codec::{Codec, SharedCodec};
 use super::keyed::BlockSink;
 
 /// Bytes after which a block is closed. One slice may overshoot it.
-const BLOCK_BYTES: usize = 4 << 20;
+const BLOCK_BYTES: usize = 2 << 20;
 
 /// What one slice may still write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

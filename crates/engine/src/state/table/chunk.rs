@@ -11,8 +11,6 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::bits::next_one;
-
 /// Slots of the first chunk of a table.
 const SLOTS_FIRST: usize = 16;
 /// Most slots of a chunk: an offset has 16 bits.
@@ -170,7 +168,13 @@ impl<K, V> Chunk<K, V> {
     /// The first live slot at or after an offset.
     #[inline]
     pub(super) fn next_live(&self, from: usize) -> Option<usize> {
-        next_one(&self.live, from)
+        let mut number = from >> 6;
+        let mut word = self.live.get(number)? & (u64::MAX << (from & 63));
+        while word == 0 {
+            number += 1;
+            word = *self.live.get(number)?;
+        }
+        Some(number << 6 | word.trailing_zeros() as usize)
     }
 
     /// Drops up to `entries` entries of a chunk that is no longer used; whether any is left that needs it.

@@ -21,8 +21,8 @@ use super::chunk::SlotId;
 const CELLS: usize = 8;
 /// Buckets of a new index.
 const BUCKETS_FIRST: usize = 2;
-/// Buckets of a part; a full part of this size splits. 64 KiB, so that a split stays in the order of 20 microseconds.
-const BUCKETS_MAX: usize = 1024;
+/// Buckets of a part; a full part of this size splits. 32 KiB, so that a split stays in the order of 20 microseconds.
+const BUCKETS_MAX: usize = 512;
 /// The bits of a tag from here on choose the bucket, so that they are others than those that choose the part.
 const HOME_SHIFT: u32 = 22;
 /// Most bits of the hash that choose a part. Only keys with equal hashes can get there; their part then doubles.

@@ -14,8 +14,6 @@ use std::ops::Range;
 
 use staunch_types::Epoch;
 
-use super::bits::next_one;
-
 /// Epochs whose changes are kept apart; those of older ones are merged with the next younger, and can no longer be
 /// confirmed by themselves.
 pub(in super::super) const UNCONFIRMED_MAX: usize = 4;
@@ -105,22 +103,22 @@ impl Marks {
         self.frozen[offset >> 6] >> (offset & 63) & 1 == 1
     }
 
-    /// The first slot at or after an offset that still has to be written.
+    /// The first 64 slots at or after a word of which some still have to be written, and which.
     #[inline]
-    pub(super) fn next_frozen(&self, from: usize) -> Option<usize> {
+    pub(super) fn next_frozen_word(&self, from: usize) -> Option<(usize, u64)> {
         if self.frozen_count == 0 {
             return None;
         }
-        next_one(&self.frozen, from)
+        self.frozen.iter().copied().enumerate().skip(from).find(|&(_, word)| word != 0)
     }
 
-    /// The slot has been written to the snapshot in progress.
+    /// Frozen slots of a word have been written to the snapshot in progress.
     #[inline]
-    pub(super) fn set_written(&mut self, offset: usize) {
-        self.set_stored(offset);
-        debug_assert!(self.is_frozen(offset));
-        self.frozen[offset >> 6] &= !(1 << (offset & 63));
-        self.frozen_count -= 1;
+    pub(super) fn set_written(&mut self, word: usize, slots: u64) {
+        debug_assert!(self.frozen[word] & slots == slots);
+        self.stored[word] |= slots;
+        self.frozen[word] &= !slots;
+        self.frozen_count -= slots.count_ones() as usize;
     }
 
     /// Some snapshot holds the slot's key, so that its removal has to be written too.
@@ -175,10 +173,7 @@ mod tests {
     }
 
     fn frozen(marks: &Marks) -> Vec<usize> {
-        let mut all = Vec::new();
-        while let Some(offset) = marks.next_frozen(all.last().map_or(0, |last| last + 1)) {
-            all.push(offset);
-        }
+        let all: Vec<usize> = (0..marks.dirty.len()).filter(|&offset| marks.is_frozen(offset)).collect();
         assert_eq!(all.len(), marks.frozen_count);
         all
     }

@@ -48,7 +48,7 @@ pub(super) struct Writing {
     /// Where the drain is: among the removals, then among the entries.
     removal: (usize, LogCursor),
     chunk: usize,
-    offset: usize,
+    word: usize,
     /// Entries that changed before the drain reached them, as they were.
     early: RecordLog,
     early_cursor: LogCursor,
@@ -114,7 +114,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
             chunks: self.runs.len(),
             removal: (0, LogCursor::default()),
             chunk: 0,
-            offset: 0,
+            word: 0,
             early: RecordLog::default(),
             early_cursor: LogCursor::default(),
         });
@@ -167,7 +167,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
                 return Ok(Progress::More);
             }
             if self.drain_chunk(writing, namespace, writer, codec)? == Progress::Done {
-                (writing.chunk, writing.offset) = (writing.chunk + 1, 0);
+                (writing.chunk, writing.word) = (writing.chunk + 1, 0);
             }
         }
         Ok(if writer.has_room() { Progress::Done } else { Progress::More })
@@ -185,14 +185,20 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
             self.changed += run.bring_to(self.cut, writing.chunk, writing.rewrite);
             writer.take_entries(run.chunk.slots() / SLOTS_PER_ENTRY);
         }
-        while let Some(offset) = run.marks.next_frozen(writing.offset) {
-            if !writer.has_room() {
+        while let Some((word, mut left)) = run.marks.next_frozen_word(writing.word) {
+            writing.word = word;
+            let mut written = 0;
+            while left != 0 && writer.has_room() {
+                let offset = word << 6 | left.trailing_zeros() as usize;
+                let entry = run.chunk.get(offset).expect("marks, invariant 3: frozen slots are live");
+                writer.put(run.chunk.hash(offset), namespace, entry, codec)?;
+                written |= left & left.wrapping_neg();
+                left &= left - 1;
+            }
+            run.marks.set_written(word, written);
+            if left != 0 {
                 return Ok(Progress::More);
             }
-            let entry = run.chunk.get(offset).expect("marks, invariant 3: frozen slots are live");
-            writer.put(run.chunk.hash(offset), namespace, entry, codec)?;
-            run.marks.set_written(offset);
-            writing.offset = offset + 1;
         }
         Ok(Progress::Done)
     }
@@ -316,7 +322,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         if let Err(error) = saved {
             self.failure.get_or_insert(error.into());
         }
-        marks.set_written(slot.offset());
+        marks.set_written(slot.offset() >> 6, 1 << (slot.offset() & 63));
     }
 
     pub(super) fn record_removal(&mut self, hash: u64, key: &K) {
