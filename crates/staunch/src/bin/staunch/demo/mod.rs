@@ -106,13 +106,15 @@ fn show(options: &Options, places: &Places) -> Result<String> {
 
 /// Whether all is as it should be.
 fn judge(rows: u64, report: &Report, compared: &[compare::Compared]) -> Result<()> {
-    let failed = |what: String| {
-        Err(Error::new(ErrorKind::Bug, "B101", what)
+    let failure = |what: String| {
+        Error::new(ErrorKind::Bug, "B101", what)
             .data("the demonstration has its own data; no other is touched")
-            .remedy("please report this with the folder named below"))
+            .remedy("please report this with the folder named below")
     };
+    let failed = |what: String| Err(failure(what));
     if let Some(finding) = report.findings().first() {
-        return failed(format!("{} findings in what the job stored and wrote; the first: {finding}", report.findings().len()));
+        let count = report.findings().len();
+        return Err(failure(format!("what the job stored and wrote is not as it should be, in {count} places")).cause(finding));
     }
     if !report.is_proof() {
         return failed("not everything that the job wrote could be looked at".into());

@@ -28,13 +28,13 @@ struct Line {
     epoch: Epoch,
     /// Where each split was left.
     positions: BTreeMap<(Name, String), u64>,
-    /// Per sink: records given to it, records named by seals.
+    /// Of each sink: records given to it, records in the outputs that seals name.
     sinks: BTreeMap<Name, (u64, u64)>,
 }
 
 /// Follows the ledger, and counts what belongs to the chosen epochs.
 pub(super) fn follow(folder: &JobFolder, ledger: &Ledger, manifests: &BTreeMap<Epoch, Manifest>, epochs: Epochs, report: &mut Report) {
-    let mut line = Line::default();
+    let mut line = Line::of(ledger.seals());
     let mut named: BTreeMap<CommittableId, Epoch> = BTreeMap::new();
     let mut seals: BTreeMap<Epoch, &Sealed> = BTreeMap::new();
     let mut parents: BTreeMap<Epoch, Epoch> = BTreeMap::new();
@@ -48,7 +48,7 @@ pub(super) fn follow(folder: &JobFolder, ledger: &Ledger, manifests: &BTreeMap<E
                 };
                 if origin != line.epoch {
                     report.note(rewind(line.epoch, origin));
-                    line = rebuild(origin, &seals, &parents);
+                    line = line.rebuilt(origin, &seals, &parents);
                 }
             }
             Body::Sealed(sealed) => {
@@ -83,23 +83,6 @@ fn in_doubt(ledger: &Ledger, epochs: Epochs, report: &mut Report) {
     report.epochs.in_doubt = open.filter(|s| !committed.contains(&s.attempt.epoch)).count() as u64;
 }
 
-/// The line at an epoch, from its ancestors.
-fn rebuild(epoch: Epoch, seals: &BTreeMap<Epoch, &Sealed>, parents: &BTreeMap<Epoch, Epoch>) -> Line {
-    let mut ancestors = Vec::new();
-    let mut at = epoch;
-    while let Some(sealed) = seals.get(&at) {
-        ancestors.push(*sealed);
-        at = parents.get(&at).copied().unwrap_or_default();
-    }
-    let mut line = Line::default();
-    for sealed in ancestors.into_iter().rev() {
-        // What was found on the way was reported when the ancestor was met.
-        drop(line.advance(sealed));
-    }
-    line.epoch = epoch;
-    line
-}
-
 fn rewind(from: Epoch, to: Epoch) -> String {
     format!(
         "a generation was started from epoch {to} after epoch {from}, by a person's choice: what epochs after {to} wrote before stays visible, and \
@@ -108,6 +91,29 @@ fn rewind(from: Epoch, to: Epoch) -> String {
 }
 
 impl Line {
+    /// The line before the first epoch, of a ledger with these seals: an operator that any of them has an output of is a sink.
+    fn of<'a>(seals: impl Iterator<Item = &'a Sealed>) -> Line {
+        let sinks = seals.flat_map(|sealed| &sealed.committables).map(|total| (total.id.sink.clone(), (0, 0)));
+        Line { sinks: sinks.collect(), ..Line::default() }
+    }
+
+    /// The line at an epoch, from its ancestors.
+    fn rebuilt(&self, epoch: Epoch, seals: &BTreeMap<Epoch, &Sealed>, parents: &BTreeMap<Epoch, Epoch>) -> Line {
+        let mut ancestors = Vec::new();
+        let mut at = epoch;
+        while let Some(sealed) = seals.get(&at) {
+            ancestors.push(*sealed);
+            at = parents.get(&at).copied().unwrap_or_default();
+        }
+        let mut line = Line { sinks: self.sinks.keys().map(|sink| (sink.clone(), (0, 0))).collect(), ..Line::default() };
+        for sealed in ancestors.into_iter().rev() {
+            // What was found on the way was reported when the ancestor was met.
+            drop(line.advance(sealed));
+        }
+        line.epoch = epoch;
+        line
+    }
+
     /// Goes on to the next epoch of the line; what does not follow.
     fn advance(&mut self, sealed: &Sealed) -> Vec<Error> {
         let mut errors = Vec::new();
@@ -129,24 +135,12 @@ impl Line {
                 errors.push(mismatch(what));
             }
         }
-        let mut given: BTreeMap<&Name, (u64, u64)> = BTreeMap::new();
-        for total in &sealed.committables {
-            given.entry(&total.id.sink).or_default().1 += total.digest.records;
-        }
-        for operator in &sealed.operators {
-            if given.contains_key(&operator.operator) || self.sinks.contains_key(&operator.operator) {
-                given.entry(&operator.operator).or_default().0 += operator.counts.records_in;
-            }
-        }
-        for (sink, (taken, named)) in given {
-            let sums = self.sinks.entry(sink.clone()).or_default();
-            *sums = (sums.0 + taken, sums.1 + named);
-            if sums.1 > sums.0 {
-                let what = format!(
-                    "sink {sink} was given {} records up to epoch {}, but its outputs hold {}",
-                    sums.0, sealed.attempt.epoch, sums.1
-                );
-                errors.push(mismatch(what));
+        for (sink, (given, named)) in &mut self.sinks {
+            let counts = sealed.operators.iter().find(|o| o.operator == *sink).map(|o| o.counts).unwrap_or_default();
+            *given += counts.records_in;
+            *named += sealed.committables.iter().filter(|c| c.id.sink == *sink).map(|c| c.digest.records).sum::<u64>();
+            if *named > *given {
+                errors.push(mismatch(held(sink, sealed, *given, *named)));
             }
         }
         self.epoch = sealed.attempt.epoch;
@@ -157,13 +151,14 @@ impl Line {
     fn left_over(&self, sealed: &Sealed, manifest: Option<&Manifest>) -> Vec<Error> {
         let ended = matches!(sealed.reason, Reason::Final | Reason::Drain);
         let open: Option<BTreeSet<&Name>> = manifest.map(|m| m.operators.iter().filter(|o| carries(o)).map(|o| &o.name).collect());
-        let held = |sink: &Name| !ended && open.as_ref().is_none_or(|open| open.contains(sink));
-        let lost = |(sink, (taken, named)): (&Name, &(u64, u64))| {
-            let what = format!("sink {sink} was given {taken} records up to epoch {}, but its outputs hold {named}", sealed.attempt.epoch);
-            (named < taken && !held(sink)).then(|| mismatch(what))
-        };
-        self.sinks.iter().filter_map(lost).collect()
+        let may_hold = |sink: &Name| !ended && open.as_ref().is_none_or(|open| open.contains(sink));
+        let holding = self.sinks.iter().filter(|(sink, (given, named))| named < given && !may_hold(sink));
+        holding.map(|(sink, (given, named))| mismatch(held(sink, sealed, *given, *named))).collect()
     }
+}
+
+fn held(sink: &Name, sealed: &Sealed, given: u64, named: u64) -> String {
+    format!("sink {sink} was given {given} records up to epoch {}, but its outputs hold {named}", sealed.attempt.epoch)
 }
 
 /// Whether an operator carries output over to a later epoch.
@@ -257,3 +252,6 @@ pub(super) fn accepted_lost(ledger: &Ledger) -> BTreeSet<CommittableId> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests;
