@@ -1,12 +1,14 @@
 //! The operating system's files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use staunch_api::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace, WriteFile};
+
+use super::file_writer::FileWriter;
 
 /// The operating system's files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,23 +31,13 @@ impl ReadFile for Open {
     }
 }
 
-impl WriteFile for Open {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
-    }
-}
-
 impl FileSystem for SystemFiles {
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
         Ok(Box::new(Open(File::open(path)?)))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
-        Ok(Box::new(Open(OpenOptions::new().append(true).create_new(true).open(path)?)))
+        Ok(Box::new(FileWriter::new(OpenOptions::new().append(true).create_new(true).open(path)?)))
     }
 
     fn rename(&self, from: &Path, to: &Path, replace: Replace) -> io::Result<()> {

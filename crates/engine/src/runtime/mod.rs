@@ -15,6 +15,7 @@ mod clock;
 mod executor;
 mod io_pool;
 mod file_system;
+mod file_writer;
 mod machine;
 
 pub use clock::{Clock, SystemClock};
