@@ -73,9 +73,9 @@ def program(name):
 def command(engine, row, timing, work):
     if engine == "loop":
         return [program("limit"), row.loop] if row.loop else None
-    if engine == "staunch":
-        return [program("staunch-bench"), row.workload, *row.arguments(timing)]
     out = ["--outDir", f"{work}/out"] if row.workload == "filesink" else []
+    if engine == "staunch":
+        return [program("staunch-bench"), row.workload, *row.arguments(timing), *out]
     return [HERE / "flink" / "one.sh", row.memory, "DataStreamBench", "--workload", row.workload, *row.arguments(timing), *out]
 
 
