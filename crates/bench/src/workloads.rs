@@ -89,6 +89,7 @@ fn throughput(options: &Options) -> Result<(), String> {
         ("filesink", None) => return Err("staunch-bench: filesink needs --outDir".into()),
         _ => pipeline(options, bids)?,
     }
+    let slices = environment.slice_times();
     environment.execute("bench").map_err(|e| e.to_string())?;
     let measured = measured.lock().unwrap_or_else(PoisonError::into_inner);
     let extra = match (options.workload.as_str(), out) {
@@ -98,6 +99,15 @@ fn throughput(options: &Options) -> Result<(), String> {
         }
         _ => String::new(),
     };
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    let extra = format!(
+        "{extra} slices={} slice_p50_ms={:.3} slice_p99_ms={:.3} slice_p999_ms={:.3} slice_max_ms={:.3}",
+        slices.count(),
+        milliseconds(slices.quantile(0.5)),
+        milliseconds(slices.quantile(0.99)),
+        milliseconds(slices.quantile(0.999)),
+        milliseconds(slices.longest())
+    );
     println!("{}", report::throughput(options, &measured, &extra)?);
     Ok(())
 }

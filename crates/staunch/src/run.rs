@@ -110,7 +110,7 @@ pub(crate) fn run<W: Watch + 'static>(
     config.job = job.clone();
     let parking = Parking::new();
     let flag = WakeFlag::new(parking.signal());
-    let executor = Box::new(ThreadExecutor::new(settings.workers, &world.clock)?);
+    let executor = Box::new(ThreadExecutor::new(settings.workers, &world.clock, &Arc::default())?);
     let (hearing, running) = (std::rc::Rc::clone(watch), stopper.clone());
     let tell = move |event: JobEvent| {
         hearing.borrow_mut().hear(&event);

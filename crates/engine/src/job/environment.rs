@@ -14,7 +14,7 @@ use super::stream::{Linked, SourceStart, Stream, Writing};
 use crate::checkpoint::{Catalog, LocalStore};
 use crate::cluster::{CoordinatorMail, JobEvent, Master, MasterPhase, RunConfig};
 use crate::operator::Identity;
-use crate::runtime::{Mailbox, Parking, ThreadExecutor, WakeFlag, World};
+use crate::runtime::{Mailbox, Parking, SliceTimes, ThreadExecutor, WakeFlag, World};
 
 /// Threads for blocking work.
 const IO_THREADS: usize = 4;
@@ -58,6 +58,7 @@ pub struct Environment {
     plan: Writing,
     tell: Option<Box<dyn FnMut(JobEvent)>>,
     stopper: Stopper,
+    slice_times: Arc<SliceTimes>,
 }
 
 /// Asks a running job to end, from any thread.
@@ -96,7 +97,7 @@ impl Environment {
     #[must_use]
     pub fn new(settings: Settings) -> Environment {
         let plan = Writing::new(settings.run.groups);
-        Environment { settings, plan, tell: None, stopper: Stopper::default() }
+        Environment { settings, plan, tell: None, stopper: Stopper::default(), slice_times: Arc::default() }
     }
 
     /// Reads from a source. Input that cannot become a record stops the job.
@@ -115,6 +116,12 @@ impl Environment {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
+    }
+
+    /// How long the slices of the job's tasks take, to be read while it runs and afterwards.
+    #[must_use]
+    pub fn slice_times(&self) -> Arc<SliceTimes> {
+        Arc::clone(&self.slice_times)
     }
 
     /// Hears what happens to the job.
@@ -162,7 +169,7 @@ impl Environment {
         let catalog = Arc::new(Catalog::new(store, name));
         let parking = Parking::new();
         let flag = WakeFlag::new(parking.signal());
-        let executor = Box::new(ThreadExecutor::new(self.settings.workers, &world.clock)?);
+        let executor = Box::new(ThreadExecutor::new(self.settings.workers, &world.clock, &self.slice_times)?);
         let tell = self.tell.take().unwrap_or_else(|| Box::new(|_| {}));
         let clock = Arc::clone(&world.clock);
         let mut master = Master::new(plan, world, catalog, config, executor, &flag, Box::new(crate::runtime::random_number), tell);

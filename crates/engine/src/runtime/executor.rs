@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use staunch_types::{Error, ErrorKind, TaskId, Tick};
 
-use super::{Clock, Phase, Signal, Slice, Task, WakeFlag};
+use super::{Clock, Phase, Signal, Slice, SliceTimes, Task, WakeFlag};
 
 /// Records a task may take in per slice.
 const SLICE_RECORDS_MAX: usize = 4096;
@@ -106,19 +106,19 @@ impl Default for Parking {
 }
 
 impl ThreadExecutor {
-    /// Starts `workers` threads.
+    /// Starts `workers` threads; `times` hears how long slices take.
     ///
     /// # Errors
     /// `Invalid` when the system refuses to start a thread.
-    pub fn new(workers: usize, clock: &Arc<dyn Clock>) -> Result<ThreadExecutor, Error> {
+    pub fn new(workers: usize, clock: &Arc<dyn Clock>, times: &Arc<SliceTimes>) -> Result<ThreadExecutor, Error> {
         let mut all = Vec::new();
         for number in 0..workers.max(1) {
             let (orders, inbox) = sync_channel(ORDERS_MAX);
             let parker = Arc::new(Parker { signalled: AtomicBool::new(false), sleeping: AtomicBool::new(false), thread: OnceLock::new() });
-            let (own, clock) = (Arc::clone(&parker), Arc::clone(clock));
+            let (own, clock, times) = (Arc::clone(&parker), Arc::clone(clock), Arc::clone(times));
             let thread = thread::Builder::new()
                 .name(format!("staunch-worker-{number}"))
-                .spawn(move || work(&inbox, &own, clock.as_ref()))
+                .spawn(move || work(&inbox, &own, clock.as_ref(), &times))
                 .map_err(|error| {
                     Error::new(ErrorKind::Invalid, "R001", format!("the system refuses to start worker thread {number}"))
                         .cause(error)
@@ -174,7 +174,7 @@ impl Drop for ThreadExecutor {
     }
 }
 
-fn work(inbox: &Receiver<Order>, parker: &Parker, clock: &dyn Clock) {
+fn work(inbox: &Receiver<Order>, parker: &Parker, clock: &dyn Clock, times: &SliceTimes) {
     let _ = parker.thread.set(thread::current());
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1_000));
@@ -201,7 +201,9 @@ fn work(inbox: &Receiver<Order>, parker: &Parker, clock: &dyn Clock) {
             let due = placed.wake_at.is_some_and(|t| t <= now);
             if placed.flag.lower() || due {
                 busy = true;
-                if !run(placed, Slice { now, wall_ms: clock.wall_ms(), budget: SLICE_RECORDS_MAX }) {
+                let goes_on = run(placed, Slice { now, wall_ms: clock.wall_ms(), budget: SLICE_RECORDS_MAX });
+                times.record(clock.now().since(now));
+                if !goes_on {
                     tasks.swap_remove(at);
                     continue;
                 }

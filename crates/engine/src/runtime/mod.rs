@@ -12,6 +12,7 @@ mod task;
 mod wake;
 mod mailbox;
 mod clock;
+mod slice_times;
 mod executor;
 mod io_pool;
 mod file_system;
@@ -24,6 +25,7 @@ pub use file_system::SystemFiles;
 pub use io_pool::IoPool;
 pub use machine::{TemporaryDirectory, cores, random_number};
 pub use mailbox::{Mailbox, MailboxFull};
+pub use slice_times::SliceTimes;
 pub use task::{Phase, Slice, Task};
 pub use wake::{Signal, WakeFlag};
 

@@ -29,6 +29,11 @@ pub use chunk::SlotId;
 pub(super) use marks::UNCONFIRMED_MAX;
 pub use snapshot::{SlotRange, Stretch};
 
+/// Bytes that the processor fetches at once.
+const CACHE_LINE: usize = 64;
+/// Most lines of an entry that are fetched ahead.
+const LINES_AHEAD: usize = 4;
+
 /// Entries that stay in place, found by hash and key.
 ///
 /// `hash` is always the hash of the key that it comes with; equal keys come with equal hashes.
@@ -289,8 +294,15 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     pub fn prefetch_entry(&self, hash: u64) -> Option<SlotId> {
         let slot = self.index.guess(hash)?;
         let run = self.runs.get(slot.chunk())?;
-        prefetch(run.chunk.address(slot.offset()));
+        let address = run.chunk.address(slot.offset());
+        prefetch(address);
+        for line in (CACHE_LINE..size_of::<(K, V)>().min(LINES_AHEAD * CACHE_LINE)).step_by(CACHE_LINE) {
+            prefetch(address.wrapping_add(line));
+        }
         prefetch(run.marks.address(slot.offset()));
+        if self.writing.is_some() {
+            prefetch(run.chunk.hash_address(slot.offset()));
+        }
         Some(slot)
     }
 

@@ -146,6 +146,12 @@ impl<K, V> Chunk<K, V> {
         (&raw const self.entries[offset]).cast()
     }
 
+    /// The address of a slot's hash, for a prefetch.
+    #[inline]
+    pub(super) fn hash_address(&self, offset: usize) -> *const u8 {
+        (&raw const self.hashes[offset]).cast()
+    }
+
     /// Fills a free slot; returns the next free one.
     pub(super) fn fill(&mut self, offset: usize, hash: u64, key: K, value: V) -> Option<SlotId> {
         assert!(!self.is_live(offset), "invariant 1: a slot is filled only while it is free");
