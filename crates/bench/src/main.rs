@@ -4,6 +4,7 @@
 mod generate;
 mod source;
 mod sinks;
+mod first_row;
 mod workloads;
 mod options;
 mod report;
@@ -12,8 +13,9 @@ mod report;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
+    let began = std::time::Instant::now();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match options::Options::parse(&arguments).and_then(|options| workloads::run(&options)) {
+    match options::Options::parse(&arguments).and_then(|options| workloads::run(&options, began)) {
         Ok(()) => {}
         Err(message) => {
             eprintln!("{message}");

@@ -80,7 +80,7 @@ impl Options {
 
 fn usage(what: &str) -> String {
     format!(
-        "staunch-bench: {what}\nusage: staunch-bench q0|q0read|mapfilter|count|countproj|tumble|hop|bigstate|latency|filesink|files|all [--NAME VALUE …]\n\
+        "staunch-bench: {what}\nusage: staunch-bench q0|q0read|mapfilter|count|countproj|tumble|hop|bigstate|latency|filesink|make-files|files|firstrow|all [--NAME VALUE …]\n\
          names: {}\n(parallelism 1, checkpoint in ms, 0 = off, warmup and window in seconds)",
         KNOWN.join(", ")
     )

@@ -15,43 +15,47 @@ use staunch_engine::operator::window::{Fold, Hopping, Tumbling};
 use staunch_engine::operator::{Identity, Watermarks};
 use staunch_files::{FileSink, FileSource};
 
+use crate::first_row;
 use crate::generate::{Bid, Generator, mix};
 use crate::options::Options;
 use crate::report;
 use crate::sinks::{self, Consume, Latencies};
 use crate::source::{GenSource, Make, Measured, processor_seconds};
 
-pub(crate) fn run(options: &Options) -> Result<(), String> {
+/// Runs one workload; `began` is when the process did.
+pub(crate) fn run(options: &Options, began: Instant) -> Result<(), String> {
     match options.workload.as_str() {
         "q0" | "q0read" | "mapfilter" | "count" | "countproj" | "tumble" | "hop" | "bigstate" | "filesink" => throughput(options),
         "latency" => latency(options),
         "make-files" => make_files(options),
         "files" => files(options),
-        "all" => all(options),
+        "firstrow" => first_row::run(options, began),
+        "all" => all(options, began),
         other => Err(format!("staunch-bench: unknown workload {other}")),
     }
 }
 
 /// Every workload once, with the options of the goals.
-fn all(options: &Options) -> Result<(), String> {
+fn all(options: &Options, began: Instant) -> Result<(), String> {
     let second = ("checkpoint", "1000");
+    run(&options.with("firstrow", &[]), began)?;
     for workload in ["q0", "q0read", "mapfilter", "count", "countproj", "tumble", "hop"] {
-        run(&options.with(workload, &[second]))?;
+        run(&options.with(workload, &[second]), began)?;
     }
     let ten_million = [("keys", "10000000"), ("populate", "10000000")];
-    run(&options.with("count", &[("name", "count-10M"), second, ten_million[0], ten_million[1]]))?;
+    run(&options.with("count", &[("name", "count-10M"), second, ten_million[0], ten_million[1]]), began)?;
     for checkpoint in ["0", "1000"] {
-        run(&options.with("bigstate", &[("parallelism", "2"), ("checkpoint", checkpoint), ten_million[0], ten_million[1]]))?;
+        run(&options.with("bigstate", &[("parallelism", "2"), ("checkpoint", checkpoint), ten_million[0], ten_million[1]]), began)?;
     }
     let directory = tempfile::tempdir().map_err(|e| e.to_string())?;
     let out = directory.path().join("out").display().to_string();
-    run(&options.with("filesink", &[second, ("outDir", &out)]))?;
-    run(&options.with("latency", &[second, ("rate", "100000"), ("keys", "100000")]))?;
+    run(&options.with("filesink", &[second, ("outDir", &out)]), began)?;
+    run(&options.with("latency", &[second, ("rate", "100000"), ("keys", "100000")]), began)?;
     for format in ["csv", "json"] {
         let data = directory.path().join(format).display().to_string();
         let files = [("format", format), ("outDir", data.as_str()), ("input", data.as_str())];
-        run(&options.with("make-files", &files))?;
-        run(&options.with("files", &[files[0], files[2], second]))?;
+        run(&options.with("make-files", &files), began)?;
+        run(&options.with("files", &[files[0], files[2], second]), began)?;
     }
     Ok(())
 }

@@ -84,11 +84,11 @@ impl FileSystem for SystemFiles {
         if path.is_dir() {
             return Ok(());
         }
+        let lineage: Vec<&Path> = path.ancestors().take_while(|a| !a.as_os_str().is_empty()).collect();
+        let missing = lineage.iter().take_while(|a| !a.is_dir()).count();
         fs::create_dir_all(path)?;
-        for ancestor in path.ancestors().take_while(|a| !a.as_os_str().is_empty()) {
-            sync_directory(ancestor)?;
-        }
-        Ok(())
+        // The one above them too: somebody else may have made it just now.
+        lineage.into_iter().take(missing + 1).try_for_each(sync_directory)
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {
