@@ -7,17 +7,14 @@
 //! Invariants:
 //! 1. `Retry` and `Restart` lead to a restart; every other kind stops the job, at once and for good.
 //! 2. Failures while the job waits or is being restarted belong to the failure before, and start no second restart.
-//! 3. After more than the tolerated failures within the window, without a durable epoch between, the job stops.
+//! 3. After more than the tolerated failures without a durable epoch between, the job stops, however slowly they come: with a store that
+//!    refuses, each of them can take minutes.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use staunch_types::{ErrorKind, Tick};
 
 use crate::mutation::{Mutation, broken};
-
-/// Failures the window can be asked to tolerate at most.
-pub const FAILURES_MAX: u32 = 10_000;
 
 /// How restarts are paced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,21 +25,13 @@ pub struct Config {
     pub backoff_max: Duration,
     /// Any number; makes the waits of two jobs differ, by up to a quarter, without chance.
     pub jitter_seed: u64,
-    /// Failures within the window that are survived, at most [`FAILURES_MAX`].
+    /// Failures that are survived without a durable epoch between.
     pub failures_tolerated: u32,
-    /// The window.
-    pub window: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config {
-            backoff_first: Duration::from_millis(100),
-            backoff_max: Duration::from_secs(60),
-            jitter_seed: 0,
-            failures_tolerated: 10,
-            window: Duration::from_secs(600),
-        }
+        Config { backoff_first: Duration::from_millis(100), backoff_max: Duration::from_secs(60), jitter_seed: 0, failures_tolerated: 10 }
     }
 }
 
@@ -93,8 +82,7 @@ pub enum StopCause {
 pub struct Failover {
     config: Config,
     phase: Phase,
-    /// Times of failures within the window and since the last progress.
-    failures: VecDeque<Tick>,
+    /// Failures since the last progress.
     without_progress: u32,
     restarts: u64,
 }
@@ -111,8 +99,7 @@ impl Failover {
     /// The failover of a job that is being started. Nothing of it is durable: a new process starts with a clean count.
     #[must_use]
     pub fn new(config: Config) -> Failover {
-        let config = Config { failures_tolerated: config.failures_tolerated.min(FAILURES_MAX), ..config };
-        Failover { config, phase: Phase::Restarting, failures: VecDeque::new(), without_progress: 0, restarts: 0 }
+        Failover { config, phase: Phase::Restarting, without_progress: 0, restarts: 0 }
     }
 
     /// Takes one event.
@@ -127,7 +114,6 @@ impl Failover {
             Event::EpochDurable => {
                 if self.phase == Phase::Running {
                     self.without_progress = 0;
-                    self.failures.clear();
                 }
             }
             Event::TimePassed => self.time_passed(now, out),
@@ -163,12 +149,8 @@ impl Failover {
     }
 
     fn count(&mut self, now: Tick, kind: ErrorKind, out: &mut Vec<Effect>) {
-        while self.failures.front().is_some_and(|first| now.since(*first) > self.config.window) {
-            self.failures.pop_front();
-        }
-        self.failures.push_back(now);
         self.without_progress = self.without_progress.saturating_add(1);
-        if self.failures.len() > self.config.failures_tolerated as usize {
+        if self.without_progress > self.config.failures_tolerated {
             self.stop(StopCause::TooManyFailures(kind), out);
             return;
         }
