@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use staunch_api::{CheckpointStore, EntryKind, FileSystem, ObjectMeta, ObjectWriter, Replace, StoreError, WriteFile};
 
@@ -13,19 +13,43 @@ const UNFINISHED: &str = ".unfinished";
 const DEPTH_MAX: usize = 8;
 
 /// Objects are files under a directory; an object is written under another name, synced, and renamed.
+///
+/// The root is made once. If it is gone later, say because a disk is no longer mounted, the store fails, and does not begin anew
+/// elsewhere under the same path: a ledger would go on that lacks its beginning.
 pub struct LocalStore {
     file_system: Arc<dyn FileSystem>,
     root: PathBuf,
     /// Tells this process's unfinished files from those that others left.
     writer: String,
     serial: AtomicU64,
+    /// Whether an object was created under the root, so that it was there.
+    found: AtomicBool,
 }
 
 impl LocalStore {
     /// A store under `root`. `writer` must differ from every other process that uses the directory at the same time.
     #[must_use]
     pub fn new(file_system: Arc<dyn FileSystem>, root: &Path, writer: &str) -> LocalStore {
-        LocalStore { file_system, root: root.to_owned(), writer: writer.to_owned(), serial: AtomicU64::new(0) }
+        LocalStore {
+            file_system,
+            root: root.to_owned(),
+            writer: writer.to_owned(),
+            serial: AtomicU64::new(0),
+            found: AtomicBool::new(false),
+        }
+    }
+
+    /// # Errors
+    /// `Failed` when the root was there and is gone.
+    fn look_for_root(&self) -> Result<(), StoreError> {
+        if !self.found.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.file_system.metadata(&self.root) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(StoreError::Failed(format!("the directory {} is gone", self.root.display()))),
+            Err(error) => Err(failed("look at", &self.root, &error)),
+        }
     }
 
     fn begin(&self, path: &str) -> Result<LocalWriter, StoreError> {
@@ -36,19 +60,21 @@ impl LocalStore {
         let unfinished = directory.join(format!("{name}.{}.{serial}{UNFINISHED}", self.writer));
         let file = match self.file_system.create(&unfinished) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.look_for_root()?;
                 self.file_system.create_directory(&directory).map_err(|e| failed("create the directory", &directory, &e))?;
                 self.file_system.create(&unfinished)
             }
             answer => answer,
         }
         .map_err(|e| failed("create", &unfinished, &e))?;
+        self.found.store(true, Ordering::Relaxed);
         Ok(LocalWriter { file_system: Arc::clone(&self.file_system), file, unfinished: Some(unfinished), target })
     }
 
     fn walk(&self, directory: &Path, prefix: &str, depth: usize, out: &mut Vec<ObjectMeta>) -> Result<(), StoreError> {
         let entries = match self.file_system.list(directory) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.look_for_root(),
             Err(error) => return Err(failed("list", directory, &error)),
         };
         for entry in entries {
@@ -81,7 +107,10 @@ impl CheckpointStore for LocalStore {
         let target = self.root.join(path);
         let file = match self.file_system.open(&target) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(StoreError::Absent),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.look_for_root()?;
+                return Err(StoreError::Absent);
+            }
             Err(error) => return Err(failed("open", &target, &error)),
         };
         let length = file.bytes().map_err(|e| failed("measure", &target, &e))?.saturating_sub(offset);
