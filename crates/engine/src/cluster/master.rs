@@ -393,9 +393,9 @@ impl Master {
                         }
                     }
                     self.phase = Phase::Waiting;
-                    let wait = self.failover.deadline().map_or_else(Default::default, |at| at.since(now));
-                    if let Some(error) = self.last_error.clone() {
-                        (self.tell)(JobEvent::Restarting { error, wait });
+                    // Without a deadline the job stops for good.
+                    if let (Some(at), Some(error)) = (self.failover.deadline(), self.last_error.clone()) {
+                        (self.tell)(JobEvent::Restarting { error, wait: at.since(now) });
                     }
                 }
                 failover::Effect::Restart { number: _ } => self.phase = self.prepare(),
