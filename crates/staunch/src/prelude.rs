@@ -3,7 +3,7 @@
 //! The derives of `serde` are not among them: a program names its own version of it.
 
 pub use staunch_engine::job::{Exchanged, KeyedStream, Linked, Shared, Stream, WindowedStream};
-pub use staunch_engine::operator::window::{Aggregate, Fold, Hopping, Session, Tumbling, WindowResult};
+pub use staunch_engine::operator::window::{Aggregate, Days, Fold, Hopping, Session, Tumbling, WindowResult};
 pub use staunch_engine::operator::{Process, ProcessContext, Watermarks};
 pub use staunch_files::{Compression, FileSink, FileSource, SplitSize};
 pub use staunch_types::Timestamp;

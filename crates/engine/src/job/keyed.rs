@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::stream::{ExchangeStart, KeyedStream, Linked, Stream};
 use super::{OperatorKind, OperatorPlan, Output};
 use crate::exchange::{Hashed, KeySelector};
-use crate::operator::window::{Aggregate, Fold, Hopping, PaneWindow, Panes, Session, SessionWindow, Tumbling};
+use crate::operator::window::{Aggregate, Days, Fold, Hopping, PaneWindow, Panes, Session, SessionWindow, Tumbling};
 use crate::operator::{Identity, Link, Process, ProcessStep, StatefulMap, Then, Transform};
 use crate::state::codec::StateValue;
 
@@ -88,7 +88,7 @@ impl<T: Send + 'static, K: KeySelector<T>> KeyedStream<T, K> {
 }
 
 /// A kind of window that a stream can be put into.
-pub trait Windowed: Copy + 'static {
+pub trait Windowed: Clone + 'static {
     /// One line for people.
     fn describe(&self) -> String;
 }
@@ -104,6 +104,19 @@ impl Windowed for Hopping {
         format!("hopping window {:?}", Panes::from(*self))
     }
 }
+
+impl Windowed for Days {
+    fn describe(&self) -> String {
+        format!("window of a day {self:?}")
+    }
+}
+
+/// Windows of which each time belongs to one: what is folded need never be merged.
+pub trait Consecutive: Windowed + Into<Panes> {}
+
+impl Consecutive for Tumbling {}
+
+impl Consecutive for Days {}
 
 impl Windowed for Session {
     fn describe(&self) -> String {
@@ -185,7 +198,7 @@ impl<T: Send + 'static, K: KeySelector<T>> WindowedStream<T, K, Session> {
     }
 }
 
-impl<T: Send + 'static, K: KeySelector<T>> WindowedStream<T, K, Tumbling> {
+impl<T: Send + 'static, K: KeySelector<T>, W: Consecutive> WindowedStream<T, K, W> {
     /// Folds the records of each window.
     pub fn fold<A, I, F>(self, name: &str, init: I, add: F) -> Behind<T, PaneWindow<K, Fold<A, I, F>>>
     where

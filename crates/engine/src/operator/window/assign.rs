@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use staunch_types::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use staunch_types::{Error, ErrorKind, Result, Timestamp};
 
 /// A stretch of event time, from `start` to before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,11 +24,19 @@ impl Window {
 
 /// Windows of one length, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tumbling(Panes);
+pub struct Tumbling(Periods);
 
 /// Windows of one length that begin at shorter distances and so overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hopping(Panes);
+pub struct Hopping(Periods);
+
+/// The days of a place's calendar: from one local midnight to the next, so 23 or 25 hours when the clocks change.
+///
+/// The rules of time zones are those of the database that the program was built with, not of the machine it runs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Days {
+    zone: TimeZone,
+}
 
 /// Windows that end when there was no record of the key for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +44,26 @@ pub struct Session {
     pub(super) gap: i64,
 }
 
-/// Windows made of panes. All values are milliseconds.
+/// Windows made of panes: the longest stretches that every window is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Panes {
+    /// Of one length.
+    Periods(Periods),
+    /// Each day is a window and a pane.
+    Days(Days),
+}
+
+/// Windows of one length at equal distances. All values are milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Panes {
+pub struct Periods {
     size: i64,
     slide: i64,
     offset: i64,
     pane: i64,
 }
+
+/// Milliseconds of a day of UTC.
+const DAY: i64 = 24 * 60 * 60 * 1000;
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).clamp(1, i64::MAX / 4)
@@ -56,7 +77,7 @@ impl Tumbling {
     /// Windows of this length (at least 1 ms), aligned to the epoch, UTC.
     #[must_use]
     pub fn of(size: Duration) -> Tumbling {
-        Tumbling(Panes::new(millis(size), millis(size)))
+        Tumbling(Periods::new(millis(size), millis(size)))
     }
 
     /// Shifts the boundaries by this time.
@@ -71,7 +92,7 @@ impl Hopping {
     /// records between two windows belong to none and are late.
     #[must_use]
     pub fn of(size: Duration, slide: Duration) -> Hopping {
-        Hopping(Panes::new(millis(size), millis(slide)))
+        Hopping(Periods::new(millis(size), millis(slide)))
     }
 
     /// Shifts the boundaries by this time.
@@ -91,47 +112,126 @@ impl Session {
 
 impl From<Tumbling> for Panes {
     fn from(tumbling: Tumbling) -> Panes {
-        tumbling.0
+        Panes::Periods(tumbling.0)
     }
 }
 
 impl From<Hopping> for Panes {
     fn from(hopping: Hopping) -> Panes {
-        hopping.0
+        Panes::Periods(hopping.0)
+    }
+}
+
+impl From<Days> for Panes {
+    fn from(days: Days) -> Panes {
+        Panes::Days(days)
+    }
+}
+
+impl Days {
+    /// The days of a time zone, by its name in the IANA database, such as `Europe/Berlin` or `UTC`.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no zone of that name.
+    pub fn in_zone(name: &str) -> Result<Days> {
+        match TimeZoneDatabase::bundled().get(name) {
+            Ok(zone) => Ok(Days { zone }),
+            Err(error) => Err(Error::new(ErrorKind::Invalid, "J011", "there is no time zone of this name")
+                .cause(error)
+                .at(format!("zone={name:.80?}"))
+                .data("nothing was started")
+                .remedy("use a name of the IANA time zone database, such as `Europe/Berlin`, or `UTC`")),
+        }
+    }
+
+    /// The day that a time falls into.
+    fn day_of(&self, time: Timestamp) -> Window {
+        self.local_day_of(time).unwrap_or_else(|| {
+            // Before or after the years that calendars are kept for.
+            let start = time.0.saturating_sub(time.0.rem_euclid(DAY));
+            Window { start, end: start.saturating_add(DAY) }
+        })
+    }
+
+    fn local_day_of(&self, time: Timestamp) -> Option<Window> {
+        let here = jiff::Timestamp::from_millisecond(time.0).ok()?.to_zoned_datetime(self.zone.clone());
+        let start = here.start_of_day().ok()?;
+        let end = here.tomorrow().ok()?.start_of_day().ok()?;
+        Some(Window { start: start.timestamp().as_millisecond(), end: end.timestamp().as_millisecond() })
     }
 }
 
 impl Panes {
-    fn new(size: i64, slide: i64) -> Panes {
-        Panes { size, slide, offset: 0, pane: greatest_common_divisor(size, slide) }
-    }
-
-    fn with_offset(self, offset: i64) -> Panes {
-        Panes { offset: offset.rem_euclid(self.slide), ..self }
-    }
-
     /// The start of the pane that a time falls into.
-    #[inline]
     #[must_use]
     pub fn pane_of(&self, time: Timestamp) -> i64 {
-        let shifted = time.0.saturating_sub(self.offset);
-        shifted.saturating_sub(shifted.rem_euclid(self.pane)).saturating_add(self.offset)
+        match self {
+            Panes::Periods(periods) => periods.pane_of(time),
+            Panes::Days(days) => days.day_of(time).start,
+        }
+    }
+
+    /// Where a pane ends, by its start.
+    #[must_use]
+    pub fn end_of(&self, pane: i64) -> i64 {
+        match self {
+            Panes::Periods(periods) => pane.saturating_add(periods.pane),
+            Panes::Days(days) => days.day_of(Timestamp(pane)).end,
+        }
     }
 
     /// Panes in a window at most.
     #[must_use]
     pub fn panes(&self) -> i64 {
-        self.size / self.pane
+        match self {
+            Panes::Periods(periods) => periods.size / periods.pane,
+            Panes::Days(_) => 1,
+        }
     }
 
-    /// Length of a pane.
-    #[must_use]
-    pub fn pane_length(&self) -> i64 {
-        self.pane
+    /// The panes of a window by their starts, oldest first.
+    pub fn panes_of(&self, window: Window) -> impl Iterator<Item = i64> + use<> {
+        let step = match self {
+            Panes::Periods(periods) => periods.pane,
+            Panes::Days(_) => window.end.saturating_sub(window.start).max(1),
+        };
+        (0..self.panes()).map(move |n| window.start.saturating_add(n.saturating_mul(step)))
     }
 
     /// The windows that hold a pane, oldest first.
-    pub fn windows_of(&self, pane: i64) -> impl Iterator<Item = Window> + use<> {
+    #[must_use]
+    pub fn windows_of(&self, pane: i64) -> Vec<Window> {
+        match self {
+            Panes::Periods(periods) => periods.windows_of(pane).collect(),
+            Panes::Days(days) => vec![days.day_of(Timestamp(pane))],
+        }
+    }
+
+    /// The newest window that holds a pane; `None` when no window does.
+    #[must_use]
+    pub fn newest_window_of(&self, pane: i64) -> Option<Window> {
+        match self {
+            Panes::Periods(periods) => periods.newest_window_of(pane),
+            Panes::Days(days) => Some(days.day_of(Timestamp(pane))),
+        }
+    }
+}
+
+impl Periods {
+    fn new(size: i64, slide: i64) -> Periods {
+        Periods { size, slide, offset: 0, pane: greatest_common_divisor(size, slide) }
+    }
+
+    fn with_offset(self, offset: i64) -> Periods {
+        Periods { offset: offset.rem_euclid(self.slide), ..self }
+    }
+
+    fn pane_of(&self, time: Timestamp) -> i64 {
+        let shifted = time.0.saturating_sub(self.offset);
+        shifted.saturating_sub(shifted.rem_euclid(self.pane)).saturating_add(self.offset)
+    }
+
+    fn windows_of(&self, pane: i64) -> impl Iterator<Item = Window> + use<> {
         let (size, slide) = (self.size, self.slide);
         let shifted = pane.saturating_sub(self.offset);
         let newest = shifted.saturating_sub(shifted.rem_euclid(slide)).saturating_add(self.offset);
@@ -143,10 +243,7 @@ impl Panes {
             .filter(move |window| window.start <= pane && pane < window.end)
     }
 
-    /// The newest window that holds a pane; `None` when no window does.
-    #[inline]
-    #[must_use]
-    pub fn newest_window_of(&self, pane: i64) -> Option<Window> {
+    fn newest_window_of(&self, pane: i64) -> Option<Window> {
         let shifted = pane.saturating_sub(self.offset);
         let start = shifted.saturating_sub(shifted.rem_euclid(self.slide)).saturating_add(self.offset);
         let window = Window { start, end: start.saturating_add(self.size) };
@@ -176,19 +273,19 @@ mod tests {
     #[test]
     fn a_pane_is_in_each_window_that_covers_it() {
         let panes = Panes::from(Hopping::of(ms(10), ms(2)));
-        let windows: Vec<i64> = panes.windows_of(8).map(|w| w.start).collect();
+        let windows: Vec<i64> = panes.windows_of(8).iter().map(|w| w.start).collect();
         assert_eq!(windows, [0, 2, 4, 6, 8]);
         assert_eq!(panes.newest_window_of(8), Some(Window { start: 8, end: 18 }));
         let uneven = Panes::from(Hopping::of(ms(9), ms(6)));
-        assert_eq!(uneven.pane_length(), 3);
-        assert_eq!(uneven.windows_of(6).map(|w| (w.start, w.end)).collect::<Vec<_>>(), [(0, 9), (6, 15)]);
-        assert_eq!(uneven.windows_of(9).map(|w| (w.start, w.end)).collect::<Vec<_>>(), [(6, 15)]);
+        assert_eq!((uneven.panes(), uneven.end_of(6)), (3, 9));
+        assert_eq!(uneven.windows_of(6).iter().map(|w| (w.start, w.end)).collect::<Vec<_>>(), [(0, 9), (6, 15)]);
+        assert_eq!(uneven.windows_of(9).iter().map(|w| (w.start, w.end)).collect::<Vec<_>>(), [(6, 15)]);
     }
 
     #[test]
     fn every_time_lies_in_all_the_windows_that_cover_it() {
         for (size, slide, offset) in [(10, 10, 0), (10, 3, 1), (7, 2, 5), (12, 8, 7), (3, 5, 2)] {
-            let panes = Panes::new(size, slide).with_offset(offset);
+            let panes = Periods::new(size, slide).with_offset(offset);
             for time in -50..50 {
                 let pane = panes.pane_of(Timestamp(time));
                 let found: Vec<i64> = panes.windows_of(pane).map(|w| w.start).collect();
@@ -203,7 +300,65 @@ mod tests {
     fn the_ends_of_time_do_not_overflow() {
         let panes = Panes::from(Hopping::of(ms(10), ms(3)));
         for time in [Timestamp::MIN, Timestamp::MAX, Timestamp(i64::MIN + 1)] {
-            assert!(panes.windows_of(panes.pane_of(time)).count() <= 4);
+            assert!(panes.windows_of(panes.pane_of(time)).len() <= 4);
+        }
+    }
+
+    fn at(zone: &str, text: &str) -> i64 {
+        let time: jiff::civil::DateTime = text.parse().expect("a time");
+        TimeZoneDatabase::bundled().get(zone).expect("a zone").to_timestamp(time).expect("a time there").as_millisecond()
+    }
+
+    const HOUR: i64 = 60 * 60 * 1000;
+
+    #[test]
+    fn report_20_days_begin_at_local_midnight_also_when_the_clocks_change() {
+        // Zone, first midnight, hours of the days that follow.
+        let cases: [(&str, &str, &[i64]); 5] = [
+            ("America/New_York", "2026-03-07T00:00", &[24, 23, 24, 24]),
+            ("America/New_York", "2026-10-31T00:00", &[24, 25, 24]),
+            ("Asia/Kolkata", "2026-03-07T00:00", &[24, 24, 24, 24]),
+            // A midnight that does not exist, and half an hour of summer time.
+            ("America/Sao_Paulo", "2018-11-03T00:00", &[24, 23, 24]),
+            ("UTC", "1969-12-30T00:00", &[24, 24, 24]),
+        ];
+        for (zone, first, hours) in cases {
+            let panes = Panes::from(Days::in_zone(zone).expect("a zone"));
+            let mut start = at(zone, first);
+            for hours in hours {
+                let day = Window { start, end: start + hours * HOUR };
+                for time in [start, start + 1, start + 12 * HOUR, day.end - 1] {
+                    assert_eq!(panes.pane_of(Timestamp(time)), start, "{zone}, {first}: {time}");
+                }
+                assert_eq!(panes.windows_of(start), [day], "{zone}, {first}");
+                assert_eq!((panes.newest_window_of(start), panes.end_of(start)), (Some(day), day.end), "{zone}, {first}");
+                assert_eq!(panes.panes_of(day).collect::<Vec<_>>(), [start]);
+                start = day.end;
+            }
+        }
+    }
+
+    #[test]
+    fn report_20_days_follow_each_other_without_a_gap_for_years() {
+        for zone in ["America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Cairo", "Pacific/Apia", "Europe/London"] {
+            let panes = Panes::from(Days::in_zone(zone).expect("a zone"));
+            let mut day = panes.windows_of(panes.pane_of(Timestamp(at(zone, "2009-01-01T00:00"))))[0];
+            while day.end < at(zone, "2027-01-01T00:00") {
+                let next = panes.windows_of(panes.pane_of(Timestamp(day.end)))[0];
+                assert_eq!(next.start, day.end, "{zone}");
+                assert_eq!(panes.pane_of(day.last()), day.start, "{zone}");
+                day = next;
+            }
+        }
+    }
+
+    #[test]
+    fn a_zone_that_does_not_exist_is_refused_by_its_name() {
+        let error = Days::in_zone("Europe/Atlantis").expect_err("no such zone");
+        assert!(error.to_string().contains("Europe/Atlantis"), "{error}");
+        let panes = Panes::from(Days::in_zone("Europe/Berlin").expect("a zone"));
+        for time in [Timestamp::MIN, Timestamp::MAX, Timestamp(i64::MIN + 1)] {
+            assert!(panes.pane_of(time) <= time.0 && time.0 <= panes.end_of(panes.pane_of(time)));
         }
     }
 }

@@ -17,7 +17,7 @@ mod pane_node;
 mod session_node;
 
 pub use aggregate::{Aggregate, Fold, FoldMerge};
-pub use assign::{Hopping, Panes, Session, Tumbling, Window};
+pub use assign::{Days, Hopping, Panes, Session, Tumbling, Window};
 pub use pane_node::{PaneWindow, PaneWindowNode};
 pub use session_node::{SessionWindow, SessionWindowNode};
 

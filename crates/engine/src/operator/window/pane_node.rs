@@ -56,7 +56,7 @@ where
             named: Named::new(self.name.as_str()),
             name: self.name.clone(),
             selector: self.selector.clone(),
-            panes: self.panes,
+            panes: self.panes.clone(),
             aggregate: self.aggregate.clone(),
             lateness,
             late,
@@ -151,9 +151,10 @@ where
             return;
         }
         self.add(None, hash, &value, pane);
-        let fired: Vec<Window> = self.panes.windows_of(pane).filter(|w| w.last() <= self.watermark && !self.is_closed(*w)).collect();
+        let fired: Vec<Window> =
+            self.panes.windows_of(pane).into_iter().filter(|w| w.last() <= self.watermark && !self.is_closed(*w)).collect();
         if fired.is_empty() {
-            (self.open_from, self.open_to) = (pane, pane.saturating_add(self.panes.pane_length()));
+            (self.open_from, self.open_to) = (pane, self.panes.end_of(pane));
         }
         for window in fired {
             let key = self.selector.key(&value);
@@ -166,7 +167,7 @@ where
 
     fn result_of(&self, window: Window, hash: u64, key: &K::Key) -> Option<A::Output> {
         let mut total: Option<A::Accumulator> = None;
-        for pane in panes_of(window, self.panes.pane_length()) {
+        for pane in self.panes.panes_of(window) {
             let Some(part) = self.value(pane, hash, key) else { continue };
             match &mut total {
                 Some(total) => self.named.run(|| self.aggregate.merge(total, part)),
@@ -222,9 +223,8 @@ where
 
     /// Emits the keys of one pane of a window that no earlier pane of it has.
     fn fire_pane(&mut self, window: Window, firing: &mut Firing, budget: &mut usize) {
-        let length = self.panes.pane_length();
-        let start = window.start + firing.pane * length;
-        let earlier: Vec<i64> = (0..firing.pane).map(|n| window.start + n * length).filter(|p| self.tables.get(*p).is_some()).collect();
+        let Some(start) = self.panes.panes_of(window).nth(firing.pane as usize) else { return };
+        let earlier: Vec<i64> = self.panes.panes_of(window).take_while(|p| *p < start).filter(|p| self.tables.get(*p).is_some()).collect();
         while self.next.room() && *budget > 0 {
             let Some(table) = self.tables.get(start) else { break };
             let Some((slot, key, first)) = table.iter_after(firing.after).next() else { break };
@@ -238,7 +238,7 @@ where
                 self.named.run(|| self.aggregate.result(first))
             } else {
                 let mut total = first.clone();
-                for pane in panes_of(window, length).filter(|p| *p > start) {
+                for pane in self.panes.panes_of(window).filter(|p| *p > start) {
                     if let Some(part) = self.value(pane, hash, key) {
                         self.named.run(|| self.aggregate.merge(&mut total, part));
                     }
@@ -265,10 +265,6 @@ where
     fn value(&self, pane: i64, hash: u64, key: &K::Key) -> Option<&A::Accumulator> {
         self.tables.get(pane)?.get::<K::Key>(hash, key)
     }
-}
-
-fn panes_of(window: Window, length: i64) -> impl Iterator<Item = i64> {
-    (0..(window.end - window.start) / length).map(move |n| window.start + n * length)
 }
 
 impl<T, K, A, N> Chain<Hashed<T>> for PaneWindowNode<T, K, A, N>
