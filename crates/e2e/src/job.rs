@@ -1,6 +1,7 @@
 //! A job on flights as a process: its folders, its command line, the check of what it leaves behind.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -163,17 +164,33 @@ impl Job {
         self.root.join("output").join(name)
     }
 
+    /// The words of its command line.
+    #[must_use]
+    pub fn words(&self, start: &Start) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec![self.programs.flights.clone().into()];
+        let mut add = |option: &str, value: OsString| words.extend([option.into(), value]);
+        add("--case", self.case.word().into());
+        add("--input", self.input.clone().into());
+        add("--output", self.root.join("output").into());
+        add("--checkpoint-dir", self.checkpoints().into());
+        add("--parallelism", start.parallelism.to_string().into());
+        add("--checkpoint-interval", format!("{}ms", start.interval.as_millis()).into());
+        add("--split-bytes", start.split_bytes.to_string().into());
+        add("--chunk-bytes", start.chunk_bytes.to_string().into());
+        add("--faults", start.script.clone().into());
+        add("--throttle", start.throttle.to_string().into());
+        words.extend(start.more.iter().map(Into::into));
+        words
+    }
+
     /// Starts it.
     ///
     /// # Errors
     /// When the program cannot be started.
     pub fn start(&self, start: &Start) -> Result<Running> {
-        let mut command = Command::new(&self.programs.flights);
-        command.arg("--case").arg(self.case.word()).arg("--input").arg(&self.input).arg("--output").arg(self.root.join("output"));
-        command.arg("--checkpoint-dir").arg(self.checkpoints()).arg("--parallelism").arg(start.parallelism.to_string());
-        command.arg("--checkpoint-interval").arg(format!("{}ms", start.interval.as_millis()));
-        command.arg("--split-bytes").arg(start.split_bytes.to_string()).arg("--chunk-bytes").arg(start.chunk_bytes.to_string());
-        command.arg("--faults").arg(&start.script).arg("--throttle").arg(start.throttle.to_string()).args(&start.more);
+        let words = self.words(start);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         Running::start(command)
     }
 

@@ -106,6 +106,23 @@ impl Running {
         }
     }
 
+    /// Takes in what it says within a while; it may have nothing to say.
+    pub fn listen(&mut self, limit: Duration) {
+        match self.said.recv_timeout(limit) {
+            Ok(Said::Line(line)) => self.lines.push(line),
+            Ok(Said::Ended(status, errors)) => {
+                self.ended = Some(Finished { status, lines: std::mem::take(&mut self.lines), errors });
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+    }
+
+    /// Whether it was heard to end.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Waits for its end.
     ///
     /// # Errors

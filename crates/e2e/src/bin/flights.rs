@@ -35,11 +35,20 @@ struct Options {
     /// Bytes of input that are read in a second; 0 for as fast as it goes
     #[arg(long, default_value_t = 0)]
     throttle: u64,
+    /// Checkpoints that may fail in a row
+    #[arg(long)]
+    failures_tolerated: Option<u32>,
+    /// Restarts without a checkpoint that are survived
+    #[arg(long)]
+    restarts_tolerated: Option<u32>,
 }
 
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     let mut env = Environment::from_options(&options.job);
+    let run = &mut env.settings().run;
+    run.failures_tolerated = options.failures_tolerated.unwrap_or(run.failures_tolerated);
+    run.restarts.failures_tolerated = options.restarts_tolerated.unwrap_or(run.restarts.failures_tolerated);
     let script: Script = options.faults.parse()?;
     env.world(world::faulty(script, (options.throttle > 0).then(|| Throttle::new(options.throttle))));
     env.on_event(|event| println!("{}", line(event)));

@@ -6,7 +6,8 @@
 
 use std::io;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Error, bail};
 
@@ -164,7 +165,16 @@ impl Action {
                 // Until it is true.
                 let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
             },
-            Action::Halt => rustix::process::kill_process(own, rustix::process::Signal::STOP).map_err(io::Error::from),
+            Action::Halt => {
+                let goes_on = Arc::new(AtomicBool::new(false));
+                signal_hook::flag::register(signal_hook::consts::SIGCONT, Arc::clone(&goes_on))?;
+                rustix::process::kill_process(own, rustix::process::Signal::STOP)?;
+                // Another thread may be the one that takes the signal, and this one must not get past the step meanwhile.
+                while !goes_on.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                Ok(())
+            }
             Action::Stop => rustix::process::kill_process(own, rustix::process::Signal::TERM).map_err(io::Error::from),
             Action::Full => Err(rustix::io::Errno::NOSPC.into()),
             Action::ReadOnly => Err(rustix::io::Errno::ROFS.into()),

@@ -4,44 +4,9 @@
 use std::fs;
 
 use staunch_e2e::flights::Case;
-use staunch_e2e::job::{Job, Start};
-use staunch_e2e::process::Finished;
+use staunch_e2e::job::Start;
 
-use crate::support;
-
-/// So slow that the input lasts for many checkpoints.
-const SLOW: u64 = 500_000;
-
-/// Starts the job, which dies as the script says.
-fn dies(job: &Job, parallelism: u32, script: &str) -> Finished {
-    let finished = job.run(&Start::with(parallelism).slow(SLOW).script(script)).expect("an end");
-    assert!(finished.was_killed(), "the script \"{script}\" did not kill the job: {}\n{}", finished.status, finished.errors);
-    finished
-}
-
-/// Lets the job end, and checks all that it leaves.
-fn ends_well(job: &Job, parallelism: u32) -> Finished {
-    let ended = job.run(&Start::with(parallelism)).and_then(|f| f.expect(0)).expect("the job ends well");
-    job.check().unwrap_or_else(|error| panic!("{error:#}"));
-    let left = unfinished(job);
-    assert!(left.is_empty(), "half-written objects were never collected: {left:?}");
-    ended
-}
-
-/// Half-written objects in the store.
-fn unfinished(job: &Job) -> Vec<String> {
-    support::all_files(&job.folder()).into_iter().filter(|f| f.ends_with(".unfinished")).collect()
-}
-
-/// What `staunch txn list` says.
-fn in_doubt(job: &Job) -> String {
-    job.staunch(&["txn", "list", &job.folder().display().to_string()]).and_then(|f| f.expect(0)).expect("an answer").lines.join("\n")
-}
-
-fn restored_from(finished: &Finished) -> Option<u64> {
-    let claimed = finished.lines.iter().find(|l| l.starts_with("claimed ")).expect("a claim");
-    claimed.split_once(" from ").map(|(_, epoch)| epoch.parse().expect("a number"))
-}
+use crate::support::{self, SLOW, dies, ends_well, in_doubt, restored_from, unfinished};
 
 #[test]
 fn row_1_before_the_first_trigger_the_job_begins_again() {
@@ -175,12 +140,13 @@ fn row_13_dying_again_and_again_while_recovering_changes_nothing() {
 
 #[test]
 fn row_17_output_of_tasks_that_are_gone_is_committed_by_others() {
-    for script in ["rename manifest 2, rename prepared 1: kill after", "rename visible 1: kill before", "rename visible 1: kill after"] {
+    let scripts = ["rename manifest 2, rename prepared 1: kill after", "rename visible 1: kill before", "rename visible 1: kill after"];
+    support::each(&scripts, |script| {
         let (_folder, job) = support::january_job(Case::D);
         dies(&job, 3, script);
         dies(&job, 5, script);
         ends_well(&job, 2);
-    }
+    });
 }
 
 #[test]
@@ -210,14 +176,14 @@ fn row_20_one_of_two_writers_is_at_its_end_when_the_job_dies() {
 
 #[test]
 fn row_20_the_last_epoch_is_committed_after_a_crash_at_its_end() {
-    for script in ["rename visible 1: kill before", "rename ledger 3: kill before", "rename ledger 3: kill after"] {
+    support::each(&["rename visible 1: kill before", "rename ledger 3: kill before", "rename ledger 3: kill after"], |script| {
         let (_folder, job) = support::january_job(Case::Copy);
         // At full speed there is one epoch: the last.
         let start = Start::with(2).interval(std::time::Duration::from_secs(3600)).script(script);
         let died = job.run(&start).expect("an end");
         assert!(died.was_killed(), "{script}: {died:?}");
         ends_well(&job, 3);
-    }
+    });
 }
 
 #[test]
@@ -238,9 +204,9 @@ fn row_21_a_job_that_was_asked_to_stop_goes_on_from_there() {
 /// The next start either goes on, or brings the stop that was asked for to its end.
 #[test]
 fn row_21_a_crash_before_or_after_the_seal_of_the_last_checkpoint_loses_nothing() {
-    for script in
-        ["rename manifest 1: kill before", "rename manifest 1: kill after", "rename ledger 2: kill after", "rename visible 1: kill before"]
-    {
+    let scripts =
+        ["rename manifest 1: kill before", "rename manifest 1: kill after", "rename ledger 2: kill after", "rename visible 1: kill before"];
+    support::each(&scripts, |script| {
         let (_folder, job) = support::january_job(Case::D);
         let hour = std::time::Duration::from_secs(3600);
         let start = Start::with(3).slow(SLOW).interval(hour).script(&format!("read other 60: stop after; {script}"));
@@ -253,5 +219,5 @@ fn row_21_a_crash_before_or_after_the_seal_of_the_last_checkpoint_loses_nothing(
             job.verify().and_then(|f| f.expect(0)).expect("a ledger that verifies");
         }
         ends_well(&job, 2);
-    }
+    });
 }

@@ -10,4 +10,8 @@ mod support;
 mod expected;
 mod tampered;
 mod crash_table;
+mod fenced;
+mod lost;
+mod rewound;
+mod store;
 mod killed;

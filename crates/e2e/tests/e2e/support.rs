@@ -4,10 +4,12 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread;
 
 use flate2::read::GzDecoder;
 use staunch_e2e::flights::Case;
-use staunch_e2e::job::{Job, Programs, data};
+use staunch_e2e::job::{Job, Programs, Start, data};
+use staunch_e2e::process::Finished;
 use staunch_e2e::straight;
 use tempfile::TempDir;
 
@@ -79,4 +81,90 @@ pub(crate) fn all_files(folder: &Path) -> Vec<String> {
     }
     files.sort();
     files
+}
+
+/// So slow that the input lasts for many checkpoints.
+pub(crate) const SLOW: u64 = 500_000;
+
+/// Does the same with each of some cases, all at the same time: most of a case is waiting for its processes.
+pub(crate) fn each<T: Copy + Send>(cases: &[T], test: impl Fn(T) + Sync) {
+    thread::scope(|scope| {
+        let test = &test;
+        let running: Vec<_> = cases
+            .iter()
+            .map(|case| {
+                let case = *case;
+                scope.spawn(move || test(case))
+            })
+            .collect();
+        let failed = running.into_iter().filter_map(|r| r.join().err()).count();
+        assert!(failed == 0, "{failed} of {} cases failed; what each said is above", cases.len());
+    });
+}
+
+/// Starts the job, which dies as the script says.
+pub(crate) fn dies(job: &Job, parallelism: u32, script: &str) -> Finished {
+    let finished = job.run(&Start::with(parallelism).slow(SLOW).script(script)).expect("an end");
+    assert!(finished.was_killed(), "the script \"{script}\" did not kill the job: {}\n{}", finished.status, finished.errors);
+    finished
+}
+
+/// Lets the job end, and checks all that it leaves.
+pub(crate) fn ends_well(job: &Job, parallelism: u32) -> Finished {
+    let ended = job.run(&Start::with(parallelism)).and_then(|f| f.expect(0)).expect("the job ends well");
+    job.check().unwrap_or_else(|error| panic!("{error:#}"));
+    let left = unfinished(job);
+    assert!(left.is_empty(), "half-written objects were never collected: {left:?}");
+    ended
+}
+
+/// Half-written objects in the store.
+pub(crate) fn unfinished(job: &Job) -> Vec<String> {
+    all_files(&job.folder()).into_iter().filter(|f| f.ends_with(".unfinished")).collect()
+}
+
+/// What `staunch txn list` says.
+pub(crate) fn in_doubt(job: &Job) -> String {
+    job.staunch(&["txn", "list", &job.folder().display().to_string()]).and_then(|f| f.expect(0)).expect("an answer").lines.join("\n")
+}
+
+/// The epoch that a process began from.
+pub(crate) fn restored_from(finished: &Finished) -> Option<u64> {
+    let claimed = finished.lines.iter().find(|l| l.starts_with("claimed ")).expect("a claim");
+    claimed.split_once(" from ").map(|(_, epoch)| epoch.parse().expect("a number"))
+}
+
+/// Checkpoints and output of a job at a moment when it does not run.
+pub(crate) struct Kept(TempDir);
+
+/// Copies them.
+pub(crate) fn copy_of(job: &Job) -> Kept {
+    let copy = folder();
+    for name in ["checkpoints", "output"] {
+        copy_folder(&job.root.join(name), &copy.path().join(name));
+    }
+    Kept(copy)
+}
+
+impl Kept {
+    /// Brings them back.
+    pub(crate) fn restore(&self, job: &Job) {
+        for name in ["checkpoints", "output"] {
+            fs::remove_dir_all(job.root.join(name)).expect("a folder");
+            copy_folder(&self.0.path().join(name), &job.root.join(name));
+        }
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).expect("room");
+        }
+    }
 }
