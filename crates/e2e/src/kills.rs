@@ -1,6 +1,7 @@
 //! Kill loops: a job is killed at random moments, started again with another number of tasks each time, and must end as if nothing
 //! had happened.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -33,6 +34,10 @@ pub struct Tally {
     pub after_progress: u32,
     /// Those before any task ran.
     pub while_starting: u32,
+    /// Checkpoints that became durable, of all generations.
+    pub epochs: u64,
+    /// Records of the output, each there as often as it must be.
+    pub records: u64,
 }
 
 /// Numbers that look random: the same for the same seed.
@@ -57,6 +62,16 @@ impl Random {
 }
 
 impl Kills {
+    /// A kill loop in which the input lasts for all kills: it is read so slowly that the longest times to all kills together do not suffice.
+    ///
+    /// # Errors
+    /// When there is no input.
+    pub fn spread_over_input(job: &Job, kills: u32, run_max: Duration, seed: u64) -> Result<Kills> {
+        let bytes = fs::metadata(&job.input).context("the input")?.len();
+        let slow = bytes * 1000 / (u64::from(kills) * run_max.as_millis() as u64);
+        Ok(Kills { kills, seed, start: Start::with(1).slow(slow), run_max })
+    }
+
     /// Kills the job, lets it end, and checks everything.
     ///
     /// # Errors
@@ -80,12 +95,14 @@ impl Kills {
                 finished.errors
             );
             tally.kills += 1;
-            tally.after_progress += u32::from(finished.lines.iter().any(|l| l.starts_with("durable ")));
+            tally.after_progress += u32::from(epochs(&finished) > 0);
+            tally.epochs += epochs(&finished);
             tally.while_starting += u32::from(!finished.lines.iter().any(|l| l.starts_with("running ")));
         }
         let full_speed = Start { throttle: 0, parallelism: another(&mut random, last), ..self.start.clone() };
-        job.run(&full_speed)?.expect(0)?;
+        tally.epochs += epochs(&job.run(&full_speed)?.expect(0)?);
         job.check()?;
+        tally.records = job.expected.values().flat_map(|lines| lines.values()).sum();
         Ok(tally)
     }
 
@@ -100,6 +117,11 @@ impl Kills {
             None => running.wait(PATIENCE),
         }
     }
+}
+
+/// Checkpoints that became durable in a process.
+fn epochs(finished: &Finished) -> u64 {
+    finished.lines.iter().filter(|line| line.starts_with("durable ")).count() as u64
 }
 
 fn another(random: &mut Random, last: u32) -> u32 {
