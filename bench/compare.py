@@ -16,6 +16,7 @@ import argparse
 import os
 import pathlib
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,6 +28,8 @@ ENGINES = ("loop", "staunch", "flink")
 HEAP = "-Dtaskmanager.memory.managed.fraction=0.1"
 BIG_HEAP = "-Dtaskmanager.memory.process.size=10240m -Dtaskmanager.memory.managed.fraction=0.05"
 SECOND = {"checkpoint": 1000}
+JSON_RECORDS = 4_000_000
+LATENCIES = ("p50_ms", "p99_ms", "p999_ms")
 
 
 class Row:
@@ -59,8 +62,13 @@ def rows():
         yield Row("tumble", "tumble", p, loop="tumble", **SECOND)
         yield Row("hop", "hop", p, loop="hop-slices", **SECOND)
         yield Row("filesink-csv", "filesink", p, loop="filesink", **SECOND)
+        yield Row("json-lines", "files", p, **SECOND)
+        yield Row("latency", "latency", p, rate=100_000, **SECOND)
+        yield Row("latency-buffers-0", "latency", p, rate=100_000, bufferTimeout=0, **SECOND)
     for checkpoint in (0, 1000):
-        yield Row("bigstate-10M", "bigstate", 2, memory=BIG_HEAP, keys=10 * million, populate=10 * million, checkpoint=checkpoint)
+        big = {"memory": BIG_HEAP, "keys": 10 * million, "populate": 10 * million, "checkpoint": checkpoint}
+        yield Row("bigstate-10M", "bigstate", 2, **big)
+        yield Row("bigstate-10M-at-1M", "bigstate", 2, rate=million, **big)
 
 
 def program(name):
@@ -70,9 +78,26 @@ def program(name):
     return path
 
 
+def json_lines(work):
+    """The input of the row json-lines: a directory of files that all read, and its records."""
+    data = work / "data" / "json"
+    if not data.exists():
+        made = data.with_suffix(".making")
+        shutil.rmtree(made, ignore_errors=True)
+        words = ["make-files", "--format", "json", "--outDir", made, "--maxRecords", JSON_RECORDS]
+        subprocess.run([program("staunch-bench"), *map(str, words)], check=True)
+        made.rename(data)
+    return data
+
+
 def command(engine, row, timing, work):
     if engine == "loop":
         return [program("limit"), row.loop] if row.loop else None
+    if row.workload == "files":
+        words = ["--format", "json", "--input", str(json_lines(work)), *row.arguments({})]
+        if engine == "staunch":
+            return [program("staunch-bench"), row.workload, *words]
+        return [HERE / "flink" / "one.sh", row.memory, "SqlBench", "--workload", "q0", "--inputRecords", str(JSON_RECORDS), *words]
     out = ["--outDir", f"{work}/out"] if row.workload == "filesink" else []
     if engine == "staunch":
         return [program("staunch-bench"), row.workload, *row.arguments(timing), *out]
@@ -105,13 +130,26 @@ def parse(path):
         if not line.startswith("RESULT "):
             continue
         fields = dict(part.split("=", 1) for part in line.split()[1:] if "=" in part)
-        if "events_per_s" not in fields:
+        if "events_per_s" not in fields or LATENCIES[0] in fields:
             continue
         engine = {"rust-loop": "loop"}.get(fields["engine"], fields["engine"])
         key = fields["row"] if engine == "loop" else (fields["name"], fields["parallelism"], fields["checkpoint"])
         cores = float(fields.get("cores", 1 if engine == "loop" else "nan"))
         found.setdefault((key, engine), []).append((float(fields["events_per_s"]), cores))
     return found
+
+
+def latencies(path):
+    """Prints the latency rows, if there are any: medians over the passes."""
+    found = {}
+    for line in pathlib.Path(path).read_text().splitlines():
+        fields = dict(part.split("=", 1) for part in line.split()[1:] if "=" in part)
+        if line.startswith("RESULT ") and LATENCIES[0] in fields:
+            key = (fields["name"], fields["parallelism"], fields["engine"])
+            found.setdefault(key, []).append([float(fields[name]) for name in LATENCIES])
+    for (name, parallelism, engine), runs in sorted(found.items()):
+        figures = ", ".join(f"{label} {statistics.median(run[at] for run in runs):.3f}" for at, label in enumerate(LATENCIES))
+        print(f"{name} parallelism={parallelism} {engine}: {figures} ({len(runs)} runs)")
 
 
 def table(path):
@@ -138,7 +176,8 @@ def table(path):
     for line in lines:
         print("  ".join(cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(zip(line, widths))))
     print("\nMedians over the passes; runs are loop/staunch/flink. The loop has one thread and no checkpoints. Flink reuses objects,")
-    print("which is its better setting; its cores are those of the TaskManager process alone.")
+    print("which is its better setting; its cores are those of the TaskManager process alone.\n")
+    latencies(path)
 
 
 def number(value):

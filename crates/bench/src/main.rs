@@ -5,6 +5,7 @@ mod generate;
 mod source;
 mod sinks;
 mod first_row;
+mod moment;
 mod workloads;
 mod options;
 mod report;

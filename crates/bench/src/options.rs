@@ -13,7 +13,7 @@ pub(crate) struct Options {
     values: BTreeMap<String, String>,
 }
 
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "name",
     "parallelism",
     "workers",
@@ -31,6 +31,8 @@ const KNOWN: [&str; 17] = [
     "backend",
     "input",
     "format",
+    // Of Flink only: ours has no such setting.
+    "bufferTimeout",
 ];
 
 impl Options {

@@ -17,6 +17,7 @@ use staunch_files::{FileSink, FileSource};
 
 use crate::first_row;
 use crate::generate::{Bid, Generator, mix};
+use crate::moment::Moment;
 use crate::options::Options;
 use crate::report;
 use crate::sinks::{self, Consume, Latencies};
@@ -136,6 +137,25 @@ impl From<Bid> for Line {
     }
 }
 
+/// A bid as a line of JSON, whose time Flink's SQL reads as a timestamp.
+#[derive(Serialize, Deserialize)]
+struct JsonLine {
+    auction: u64,
+    bidder: u64,
+    price: u64,
+    channel: Cow<'static, str>,
+    url: Cow<'static, str>,
+    date_time: Moment,
+    extra: Cow<'static, str>,
+}
+
+impl From<Bid> for JsonLine {
+    fn from(bid: Bid) -> JsonLine {
+        let Bid { auction, bidder, price, channel, url, date_time, extra } = bid;
+        JsonLine { auction, bidder, price, channel: channel.into(), url: url.into(), date_time: Moment(date_time), extra: extra.into() }
+    }
+}
+
 /// Writes the input of the file workloads.
 fn make_files(options: &Options) -> Result<(), String> {
     let generator = Generator::new(options.number("keys", 100_000)?, 0, 1_000_000);
@@ -143,11 +163,11 @@ fn make_files(options: &Options) -> Result<(), String> {
     let limited = options.with(&options.workload, &[("maxRecords", &records.to_string()), ("windows", "0")]);
     let source = GenSource::new(generator, limited.schedule()?, Arc::default(), Instant::now());
     let environment = environment(options)?;
-    let lines = environment.source("gen", source).map(Line::from);
+    let bids = environment.source("gen", source);
     let out = PathBuf::from(options.text("outDir").ok_or("staunch-bench: make-files needs --outDir")?);
     match options.text("format") {
-        Some("json") => lines.sink("out", FileSink::json_lines(&out)),
-        _ => lines.sink("out", FileSink::csv(&out)),
+        Some("json") => bids.map(JsonLine::from).sink("out", FileSink::json_lines(&out)),
+        _ => bids.map(Line::from).sink("out", FileSink::csv(&out)),
     }
     environment.execute("make-files").map(drop).map_err(|e| e.to_string())
 }
@@ -156,19 +176,22 @@ fn make_files(options: &Options) -> Result<(), String> {
 fn files(options: &Options) -> Result<(), String> {
     let environment = environment(options)?;
     let input = PathBuf::from(options.text("input").ok_or("staunch-bench: files needs --input")?);
-    let source = match options.text("format") {
-        Some("json") => FileSource::json_lines::<Line>(&input),
-        _ => FileSource::csv::<Line>(&input),
-    };
     let records = Arc::new(AtomicU64::new(0));
     let seen = Arc::clone(&records);
-    environment.source("files", source).map(|line: Line| (line.auction, line.price, line.date_time)).sink(
-        "out",
-        Consume::new(move |(auction, price, time): (u64, u64, u64)| {
-            seen.fetch_add(1, Ordering::Relaxed);
-            std::hint::black_box(auction + price + time)
-        }),
-    );
+    let consume = Consume::new(move |(auction, price, time): (u64, u64, u64)| {
+        seen.fetch_add(1, Ordering::Relaxed);
+        std::hint::black_box(auction + price + time)
+    });
+    match options.text("format") {
+        Some("json") => environment
+            .source("files", FileSource::json_lines::<JsonLine>(&input))
+            .map(|line: JsonLine| (line.auction, line.price, line.date_time.0))
+            .sink("out", consume),
+        _ => environment
+            .source("files", FileSource::csv::<Line>(&input))
+            .map(|line: Line| (line.auction, line.price, line.date_time))
+            .sink("out", consume),
+    }
     let (start, processor) = (Instant::now(), processor_seconds());
     environment.execute("files").map_err(|e| e.to_string())?;
     let (seconds, cores) = (start.elapsed().as_secs_f64(), processor_seconds() - processor);
