@@ -11,6 +11,7 @@
 mod io;
 mod fs;
 mod store;
+mod journal;
 mod source;
 mod output;
 mod sink;
@@ -19,8 +20,11 @@ pub mod testkit;
 
 pub use fs::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace, WriteFile};
 pub use io::{Io, IoDoor, Pending};
+pub use journal::{Copy, Journal};
 pub use output::{Output, Rejected};
-pub use sink::{Committable, Committer, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext};
+pub use sink::{
+    Committable, Committer, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext, no_copy,
+};
 pub use source::{
     Assignment, Discovery, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead,
     SplitSnapshot,

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use staunch_protocol::CommitPermit;
-use staunch_types::{Digest, Epoch, Generation, Name, Result, Tick, Timestamp};
+use staunch_types::{Digest, Epoch, Error, ErrorKind, Generation, Name, Result, Tick, Timestamp};
 
-use crate::{FileSystem, Io};
+use crate::{FileSystem, Io, Journal};
 
 /// A sink. It is a description; writers and the committer are made from it, in each generation anew.
 pub trait Sink: Clone + Send + 'static {
@@ -31,6 +31,11 @@ pub trait Sink: Clone + Send + 'static {
 
     /// One line for people: kind and address.
     fn describe(&self) -> String;
+
+    /// Whether its writers keep a journal: lost output is then written again by [`Committer::resend`] instead of stopping the job.
+    fn keeps_journal(&self) -> bool {
+        false
+    }
 
     /// Looks, before the job starts, whether it can work. May block.
     ///
@@ -63,6 +68,8 @@ pub struct SinkContext {
     pub generation: Generation,
     /// Files.
     pub file_system: Arc<dyn FileSystem>,
+    /// Copies of prepared output, of a sink that keeps them.
+    pub journal: Journal,
 }
 
 /// What a writer works with.
@@ -80,6 +87,8 @@ pub struct WriterContext {
     pub parallelism: u32,
     /// Files; only inside [`Io::run`].
     pub file_system: Arc<dyn FileSystem>,
+    /// Copies of prepared output, of a sink that keeps them; only inside [`Io::run`].
+    pub journal: Journal,
     /// The door to blocking work; wakes this task.
     pub io: Io,
 }
@@ -162,11 +171,43 @@ pub trait Committer: Send + 'static {
     /// `Retry` when the outside does not answer.
     fn resolve(&mut self, committable: &Committable) -> Result<Resolution>;
 
+    /// Writes a committable that `resolve` called lost again, from the journal and with the same token, and commits it. It first takes over
+    /// the outside identity that only this committable has, and then looks whether the token is there after all: so that of two that resend,
+    /// one does. Repeating it is harmless.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no copy to write it from; otherwise as [`Self::commit`].
+    fn resend(&mut self, committable: &Committable, permit: &CommitPermit) -> Result<Proof> {
+        let _ = permit;
+        Err(no_copy(committable))
+    }
+
+    /// The commit of a committable is proven and recorded: its copy in the journal may go.
+    ///
+    /// # Errors
+    /// `Retry` when the store does not answer; the next sweep removes the copy.
+    fn forget(&mut self, committable: &Committable) -> Result<()> {
+        let _ = committable;
+        Ok(())
+    }
+
     /// Aborts, and cleans away, everything of this job and sink that older generations left and `scope` does not keep.
     ///
     /// # Errors
     /// `Retry` when the outside does not answer.
     fn sweep(&mut self, scope: &SweepScope) -> Result<Swept>;
+}
+
+/// The error for lost output of which there is no copy.
+#[must_use]
+pub fn no_copy(committable: &Committable) -> Error {
+    Error::new(ErrorKind::Invalid, "C025", "lost output is to be written again, and there is no copy of it in the journal")
+        .at(format!(
+            "epoch={} generation={} task={} output={} records={}",
+            committable.epoch, committable.generation, committable.task_index, committable.description, committable.digest.records
+        ))
+        .data("the checkpoint counts these records as written, but they are not and cannot become visible; everything else is intact")
+        .remedy("a journal helps only against what is lost after it was turned on; start with `--accept-lost SINK` to go on without these records")
 }
 
 /// Proof of a commit, for the ledger.

@@ -7,6 +7,7 @@
 
 mod door;
 mod memory;
+mod store;
 mod collect;
 mod source;
 mod sink;
@@ -16,3 +17,4 @@ pub use door::{HeldDoor, ImmediateDoor, io};
 pub use memory::{Fault, MemoryFiles, Operation};
 pub use sink::{SinkCase, check_sink, permit};
 pub use source::{SourceCase, check_source, discover, read_all, reader_context};
+pub use store::MemoryStore;

@@ -88,6 +88,8 @@ pub const CARRIED_CHANGED: &str = "F060";
 pub const OUTPUT_BUG: &str = "F061";
 /// The output directory holds files that this life of the job cannot have written.
 pub const OUTPUT_OF_ANOTHER_LIFE: &str = "F062";
+/// The copy of a lost file is not as it was written.
+pub const COPY_CHANGED: &str = "F063";
 
 /// A setting that cannot work.
 pub(crate) fn setting(what: impl Into<String>, remedy: &str) -> Error {

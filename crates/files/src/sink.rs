@@ -74,6 +74,7 @@ pub(crate) struct Settings {
     compression: Compression,
     roll_bytes: Option<u64>,
     roll_every: Option<Duration>,
+    journal: bool,
     /// A CSV option that was given to a sink of JSON Lines.
     misplaced: Option<&'static str>,
 }
@@ -100,6 +101,7 @@ impl<T> FileSink<T> {
             compression: Compression::None,
             roll_bytes: None,
             roll_every: None,
+            journal: false,
             misplaced: None,
         };
         FileSink { settings, record: PhantomData }
@@ -160,6 +162,14 @@ impl<T> FileSink<T> {
         self.settings.roll_every = Some(age);
         self
     }
+
+    /// Keeps a copy of each prepared file with the checkpoints until its commit is recorded. A file that somebody takes away before is then
+    /// written again from the copy, where the job would otherwise stop. Each file is written twice.
+    #[must_use]
+    pub fn journal(mut self) -> Self {
+        self.settings.journal = true;
+        self
+    }
 }
 
 impl Settings {
@@ -215,6 +225,10 @@ impl<T: Serialize + Send + 'static> Sink for FileSink<T> {
 
     fn kind(&self) -> &'static str {
         FILE_SINK_KIND
+    }
+
+    fn keeps_journal(&self) -> bool {
+        self.settings.journal
     }
 
     fn describe(&self) -> String {

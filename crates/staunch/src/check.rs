@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use staunch_api::{SinkContext, SourceContext};
-use staunch_engine::checkpoint::SinkNames;
+use staunch_api::{CheckpointStore, Journal, SinkContext, SourceContext};
+use staunch_engine::checkpoint::{LocalStore, SinkNames};
 use staunch_engine::job::{Head, Plan, Settings};
 use staunch_engine::runtime::World;
 use staunch_types::{Error, Generation, Name, Result};
@@ -19,9 +19,11 @@ pub(crate) fn check(job: &Name, plan: &Plan, settings: &Settings, world: &World,
     let mut report = Report { out, first: None };
     report.line("ok", &format!("plan: {} chains, {} tasks", plan.chains.len(), plan.tasks()));
     store(job, plan, settings, world, &mut report);
+    let root = settings.checkpoint_directory.clone().unwrap_or_default();
+    let own: Arc<dyn CheckpointStore> = Arc::new(LocalStore::new(Arc::clone(&world.file_system), &root, "check"));
     for sink in plan.sinks.values() {
-        let file_system = Arc::clone(&world.file_system);
-        let context = SinkContext { job: job.clone(), sink: sink.name.clone(), generation: Generation::default(), file_system };
+        let (file_system, journal) = (Arc::clone(&world.file_system), Journal::new(Arc::clone(&own), &sink.name));
+        let context = SinkContext { job: job.clone(), sink: sink.name.clone(), generation: Generation::default(), file_system, journal };
         let what = format!("sink {}: {}", sink.name, sink.description);
         report.answer(&what, (sink.check)(&context).map(|()| String::new()).map_err(|e| e.at(format!("sink={}", sink.name))));
     }

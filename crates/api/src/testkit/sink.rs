@@ -6,8 +6,8 @@ use staunch_types::{Epoch, Generation, Name, Tick, Timestamp};
 
 use super::{HeldDoor, ImmediateDoor, io};
 use crate::{
-    CommitPermit, Committable, Committer, FileSystem, IoDoor, Prepared, Resolution, Sink, SinkContext, SinkWriter, SweepScope,
-    WriterContext,
+    CheckpointStore, CommitPermit, Committable, Committer, FileSystem, IoDoor, Journal, Prepared, Resolution, Sink, SinkContext,
+    SinkWriter, SweepScope, WriterContext,
 };
 
 /// A sink, and a look at the outside system as its readers see it.
@@ -16,6 +16,8 @@ pub struct SinkCase<'c, S: Sink> {
     pub sink: S,
     /// Its files, if it has any.
     pub file_system: Arc<dyn FileSystem>,
+    /// The store of its job's checkpoints, where its journal is.
+    pub store: Arc<dyn CheckpointStore>,
     /// A record by number; different numbers give different records.
     pub record: &'c dyn Fn(u64) -> S::Record,
     /// What a reader of the outside system sees now: the numbers of the records, sorted.
@@ -41,7 +43,8 @@ impl<S: Sink> SinkCase<'_, S> {
     #[must_use]
     pub fn context(&self, generation: u64) -> SinkContext {
         let (job, sink) = Self::names();
-        SinkContext { job, sink, generation: Generation(generation), file_system: Arc::clone(&self.file_system) }
+        let journal = Journal::new(Arc::clone(&self.store), &sink);
+        SinkContext { job, sink, generation: Generation(generation), file_system: Arc::clone(&self.file_system), journal }
     }
 
     /// A writer of a generation and task.
@@ -50,7 +53,8 @@ impl<S: Sink> SinkCase<'_, S> {
         let (job, sink) = Self::names();
         let generation = Generation(generation);
         let file_system = Arc::clone(&self.file_system);
-        let context = WriterContext { job, sink, generation, task_index, parallelism: 2, file_system, io: io(door) };
+        let journal = Journal::new(Arc::clone(&self.store), &sink);
+        let context = WriterContext { job, sink, generation, task_index, parallelism: 2, file_system, journal, io: io(door) };
         self.sink.writer(context, restored).unwrap_or_else(|error| panic!("{error}"))
     }
 

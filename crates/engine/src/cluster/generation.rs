@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, SinkContext, SweepScope};
+use staunch_api::{Io, Journal, SinkContext, SweepScope};
 use staunch_protocol::coordinator::{Coordinator, Effect, Event, Failure};
 use staunch_protocol::failover;
 use staunch_protocol::ledger::{self, Entry};
@@ -308,7 +308,11 @@ impl RunningGeneration {
                 let body = self.body(committable)?.committable.clone();
                 self.committers.submit(committable.sink, op, Work::Commit(committable, body, permit));
             }
-            Effect::Resend { .. } => return Err(bug("a sink without a journal was asked to write lost output again")),
+            Effect::Resend { op, committable, permit } => {
+                let body = self.body(committable)?.committable.clone();
+                self.committers.submit(committable.sink, op, Work::Resend(committable, body, permit));
+            }
+            // What the machine wants kept is uncommitted, and so in the scope.
             Effect::Sweep { op, sink, older_than, keep: _ } => {
                 let scope = self.scope(sink, older_than);
                 self.committers.submit(sink, op, Work::Sweep(scope));
@@ -328,6 +332,7 @@ impl RunningGeneration {
             Effect::EpochDurable { attempt, reason: _ } => self.durable(attempt, around)?,
             Effect::EpochCommitted { epoch } => {
                 (around.tell)(JobEvent::EpochCommitted { epoch });
+                self.forget_copies(epoch, around);
                 self.retention.committed(epoch);
                 self.collect(around);
             }
@@ -441,11 +446,21 @@ impl RunningGeneration {
                 sink: sink.name.clone(),
                 generation,
                 file_system: Arc::clone(&around.world.file_system),
+                journal: Journal::new(Arc::clone(around.catalog.store()), &sink.name),
             };
             self.committers.add(self.names.id(&sink.name), sink.name.clone(), (sink.committer)(context)?);
         }
         self.tasks = Some(Tasks::build(around, generation, restored)?);
         Ok(())
+    }
+
+    /// An epoch is committed and recorded: the journals of its sinks need its output no more.
+    fn forget_copies(&mut self, epoch: Epoch, around: &Surroundings<'_>) {
+        let committables = self.retention.committables(epoch);
+        for sink in around.plan.sinks.values().filter(|sink| sink.keeps_journal) {
+            let own = committables.iter().filter(|named| named.sink == sink.name);
+            self.committers.forget(self.names.id(&sink.name), own.map(|named| named.committable.clone()));
+        }
     }
 
     /// What a sweep must leave alone: all that retained checkpoints name of this sink.

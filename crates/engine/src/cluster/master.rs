@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Pending, SinkContext, SourceContext};
+use staunch_api::{Io, Journal, Pending, SinkContext, SourceContext};
 use staunch_protocol::commit::{self, LostPolicy};
 use staunch_protocol::coordinator::{self, Coordinator};
 use staunch_protocol::failover::{self, Failover};
@@ -226,6 +226,7 @@ impl Master {
                 sink: sink.name.clone(),
                 generation: Generation::default(),
                 file_system: Arc::clone(&self.world.file_system),
+                journal: Journal::new(Arc::clone(self.catalog.store()), &sink.name),
             };
             checks.push((Arc::clone(&sink.check), context));
         }
@@ -283,7 +284,15 @@ impl Master {
             sources.push(SourceDriver::new(&self.plan.sources[name], number as u32, chain.parallelism, record, unfinished, enumerator));
         }
         let (tasks, readers) = task_ids(&self.plan);
-        let policy = |name: &Name| if self.config.accept_lost.contains(name) { LostPolicy::Accept } else { LostPolicy::Fail };
+        let policy = |name: &Name| {
+            if self.config.accept_lost.contains(name) {
+                LostPolicy::Accept
+            } else if self.plan.sinks.get(name).is_some_and(|sink| sink.keeps_journal) {
+                LostPolicy::Resend
+            } else {
+                LostPolicy::Fail
+            }
+        };
         let config = coordinator::Config {
             ledger: Limits::default(),
             checkpoint: checkpoint::Config {

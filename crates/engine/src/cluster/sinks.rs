@@ -22,12 +22,16 @@ struct Queue {
     committer: Option<CommitterDyn>,
     waiting: VecDeque<(OpId, Work)>,
     running: Option<Pending<(CommitterDyn, OpId, Outcome)>>,
+    /// Committables whose copies may go; done when there is nothing else to do.
+    proven: VecDeque<Committable>,
+    forgetting: Option<Pending<CommitterDyn>>,
 }
 
 /// One operation.
 pub(super) enum Work {
     Commit(CommittableId, Committable, CommitPermit),
     Resolve(CommittableId, Committable),
+    Resend(CommittableId, Committable, CommitPermit),
     Sweep(SweepScope),
 }
 
@@ -46,13 +50,23 @@ pub(super) struct Outcome {
 impl Committers {
     /// Adds a sink's committer.
     pub(super) fn add(&mut self, sink: SinkId, name: Name, committer: CommitterDyn) {
-        self.sinks.insert(sink, Queue { name, committer: Some(committer), waiting: VecDeque::new(), running: None });
+        self.sinks.insert(
+            sink,
+            Queue { name, committer: Some(committer), waiting: VecDeque::new(), running: None, proven: VecDeque::new(), forgetting: None },
+        );
     }
 
     /// Queues an operation.
     pub(super) fn submit(&mut self, sink: SinkId, op: OpId, work: Work) {
         if let Some(queue) = self.sinks.get_mut(&sink) {
             queue.waiting.push_back((op, work));
+        }
+    }
+
+    /// The copies of committables of a sink may go.
+    pub(super) fn forget(&mut self, sink: SinkId, proven: impl Iterator<Item = Committable>) {
+        if let Some(queue) = self.sinks.get_mut(&sink) {
+            queue.proven.extend(proven);
         }
     }
 
@@ -67,6 +81,10 @@ impl Committers {
                 queue.committer = Some(committer);
                 done.push((op, outcome));
             }
+            if let Some(committer) = queue.forgetting.as_mut().and_then(Pending::poll) {
+                queue.forgetting = None;
+                queue.committer = Some(committer);
+            }
             if queue.running.is_none()
                 && !queue.waiting.is_empty()
                 && let Some(mut committer) = queue.committer.take()
@@ -76,6 +94,16 @@ impl Committers {
                 queue.running = Some(io.run(move || {
                     let outcome = perform(committer.as_mut(), work, &name);
                     (committer, op, outcome)
+                }));
+            }
+            if !queue.proven.is_empty()
+                && let Some(mut committer) = queue.committer.take()
+            {
+                let proven = std::mem::take(&mut queue.proven);
+                queue.forgetting = Some(io.run(move || {
+                    // A copy that cannot be removed now is removed by the next sweep.
+                    proven.iter().for_each(|committable| drop(committer.forget(committable)));
+                    committer
                 }));
             }
         }
@@ -99,6 +127,7 @@ fn perform(committer: &mut dyn staunch_api::Committer, work: Work, sink: &Name) 
             },
             Err(error) => failed(error, sink),
         },
+        Work::Resend(id, committable, permit) => outcome(committer.resend(&committable, &permit).map(|Proof { text }| (id, text)), sink),
         Work::Sweep(scope) => match committer.sweep(&scope) {
             Ok(swept) => Outcome { answer: Answer::Done, proof: None, error: None, swept: swept.removed },
             Err(error) => failed(error, sink),

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use staunch_api::{ReaderContext, Rejected, Sink, Source, WriterContext};
+use staunch_api::{Journal, ReaderContext, Rejected, Sink, Source, WriterContext};
 use staunch_types::{Error, KeyGroupCount, Name, Result, Timestamp};
 
 use super::{Assembled, Edge, Head, OperatorKind, OperatorPlan, Output, Segment, TaskBuild};
@@ -429,6 +429,7 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
                 task_index: build.task.index,
                 parallelism: build.parallelism,
                 file_system: Arc::clone(&build.file_system),
+                journal: Journal::new(Arc::clone(&build.store), &name),
                 io: build.io.clone(),
             };
             let writer = sink.writer(context, build.share(&name, CARRIED))?;

@@ -19,6 +19,8 @@ pub struct SinkPlan {
     pub kind: &'static str,
     /// One line for people.
     pub description: String,
+    /// Whether it keeps a journal.
+    pub keeps_journal: bool,
     /// Looks whether it can work. May block.
     pub check: SinkCheck,
     /// Makes its committer.
@@ -34,6 +36,7 @@ impl SinkPlan {
             name,
             kind,
             description,
+            keeps_journal: sink.keeps_journal(),
             check: Arc::new(move |context| for_check.check(context)),
             committer: Box::new(move |context| Ok(Box::new(for_committer.committer(context)?) as CommitterDyn)),
         }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use staunch_api::{
-    CommitPermit, Committable, Committer, EntryKind, FileSystem, Metadata, Proof, Replace, Resolution, SinkContext, SweepScope, Swept,
+    CommitPermit, Committable, Committer, EntryKind, FileSystem, Journal, Metadata, Proof, Replace, Resolution, SinkContext, SweepScope,
+    Swept, no_copy,
 };
 use staunch_types::{Error, ErrorKind, Generation, Result};
 use xxhash_rust::xxh3::Xxh3;
@@ -24,7 +25,9 @@ const COMPARE_BYTES: usize = 1 << 20;
 /// Commits the files of one sink.
 pub struct FileCommitter {
     names: Names,
+    generation: Generation,
     file_system: Arc<dyn FileSystem>,
+    journal: Journal,
 }
 
 /// Where a file is.
@@ -38,7 +41,7 @@ enum Found {
 
 impl FileCommitter {
     pub(crate) fn new(names: Names, context: SinkContext) -> FileCommitter {
-        FileCommitter { names, file_system: context.file_system }
+        FileCommitter { names, generation: context.generation, file_system: context.file_system, journal: context.journal }
     }
 
     fn find(&self, file: &StoredFile) -> Result<Found> {
@@ -82,6 +85,52 @@ impl FileCommitter {
     }
 }
 
+impl FileCommitter {
+    /// Makes the prepared file anew from its copy. Whoever else does the same makes the same file.
+    fn write_again(&self, committable: &Committable, file: &StoredFile) -> Result<()> {
+        let copy = self.names.copy_of(&file.hidden).ok_or_else(|| no_copy(committable))?;
+        let path = self.names.resent(self.generation, &copy);
+        let failed_at = |error: io::Error| failed(&error, &path);
+        self.file_system.create_directory(&self.names.directory).map_err(failed_at)?;
+        match self.file_system.remove(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed_at(error)),
+            _ => {}
+        }
+        let mut out = self.file_system.create(&path).map_err(failed_at)?;
+        let (mut hash, mut at) = (Xxh3::new(), 0);
+        loop {
+            let bytes = self.journal.read(&copy, at, COMPARE_BYTES as u64)?.ok_or_else(|| no_copy(committable))?;
+            if bytes.is_empty() {
+                break;
+            }
+            out.append(&bytes).map_err(failed_at)?;
+            hash.update(&bytes);
+            at += bytes.len() as u64;
+        }
+        if (at, hash.digest128()) != (file.bytes, file.content) {
+            return Err(copy_changed(&copy, file, at));
+        }
+        out.sync().map_err(failed_at)?;
+        drop(out);
+        match self.file_system.rename(&path, &file.hidden, Replace::Never) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.file_system.remove(&path).map_err(failed_at),
+            answer => answer.map_err(failed_at),
+        }
+    }
+
+    /// Removes the copies of older generations that no retained checkpoint names.
+    fn sweep_copies(&self, scope: &SweepScope, kept: &BTreeSet<PathBuf>, swept: &mut Swept) -> Result<()> {
+        let kept: BTreeSet<String> = kept.iter().filter_map(|hidden| self.names.copy_of(hidden)).collect();
+        for copy in self.journal.names()? {
+            if Names::generation_of_copy(&copy).is_some_and(|g| g < scope.generation) && !kept.contains(&copy) {
+                self.journal.remove(&copy)?;
+                swept.removed.push(format!("copy {copy}"));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Committer for FileCommitter {
     fn commit(&mut self, committable: &Committable, permit: &CommitPermit) -> Result<Proof> {
         let file = StoredFile::decode(&committable.body)?;
@@ -110,6 +159,21 @@ impl Committer for FileCommitter {
         })
     }
 
+    fn resend(&mut self, committable: &Committable, permit: &CommitPermit) -> Result<Proof> {
+        let file = StoredFile::decode(&committable.body)?;
+        if matches!(self.find(&file)?, Found::Nowhere) {
+            self.write_again(committable, &file)?;
+        }
+        self.commit(committable, permit)
+    }
+
+    fn forget(&mut self, committable: &Committable) -> Result<()> {
+        match self.names.copy_of(&StoredFile::decode(&committable.body)?.hidden) {
+            Some(copy) => self.journal.remove(&copy),
+            None => Ok(()),
+        }
+    }
+
     fn sweep(&mut self, scope: &SweepScope) -> Result<Swept> {
         let mut kept: BTreeSet<PathBuf> = BTreeSet::new();
         for committable in &scope.committables {
@@ -118,8 +182,10 @@ impl Committer for FileCommitter {
         for carried in scope.carried.iter().filter(|carried| !carried.is_empty()) {
             kept.insert(Tail::decode(carried)?.hidden);
         }
+        let mut swept = Swept::default();
+        self.sweep_copies(scope, &kept, &mut swept)?;
         let entries = match self.file_system.list(&self.names.directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swept::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(swept),
             answer => answer.map_err(|error| failed(&error, &self.names.directory))?,
         };
         // Before anything is removed: names must not meet those of a job that started from nothing, or was overtaken.
@@ -128,7 +194,6 @@ impl Committer for FileCommitter {
                 return Err(another_life(&self.names.directory.join(&entry.name), generation, scope.generation));
             }
         }
-        let mut swept = Swept::default();
         for entry in entries.into_iter().filter(|entry| self.names.is_hidden(&entry.name)) {
             let path = self.names.directory.join(&entry.name);
             if !kept.contains(&path) {
@@ -185,6 +250,15 @@ fn changed(path: &Path, file: &StoredFile, found: Option<Metadata>) -> Error {
     .at(format!("file={}", path.display()))
     .data("the file was left as it is, and nothing was made visible")
     .remedy("find out what changed it, and keep it as evidence")
+}
+
+fn copy_changed(copy: &str, file: &StoredFile, bytes: u64) -> Error {
+    let what =
+        format!("the copy of a lost file is not as it was written: expected bytes={}, found bytes={bytes} or other content", file.bytes);
+    Error::new(ErrorKind::Corrupt, codes::COPY_CHANGED, what)
+        .at(format!("copy={copy} file={}", file.visible.display()))
+        .data("nothing was made visible; the records of this file are in no other place of ours")
+        .remedy("bring the file or an unchanged copy back, or accept the loss explicitly with `--accept-lost SINK`")
 }
 
 fn failed(error: &io::Error, path: &Path) -> Error {

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use staunch_api::{FileSystem, Io, Pending, Replace, WriteFile};
+use staunch_api::{FileSystem, Io, Journal, Pending, Replace, WriteFile};
 use staunch_types::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -65,11 +65,15 @@ impl OutFile {
         id: FileId,
         compression: Compression,
         origin: Option<Tail>,
+        journal: Option<Journal>,
     ) -> OutFile {
+        let prepared = names.hidden(id, Phase::Prepared);
+        let copy = journal.zip(names.copy_of(&prepared));
         let back = Back {
             file_system,
             open: names.hidden(id, Phase::Open),
-            prepared: names.hidden(id, Phase::Prepared),
+            prepared,
+            copy,
             origin,
             file: None,
             named: false,
@@ -131,6 +135,8 @@ struct Back {
     file_system: Arc<dyn FileSystem>,
     open: PathBuf,
     prepared: PathBuf,
+    /// Where a copy of the closed file goes, and its name there.
+    copy: Option<(Journal, String)>,
     origin: Option<Tail>,
     file: Option<Box<dyn WriteFile>>,
     /// Whether the file has its prepared name.
@@ -152,7 +158,7 @@ impl Back {
                     result
                 }
                 Step::Mark => self.mark(Phase::Open).map(|mark| outcome.marks.push(mark)),
-                Step::Close => self.mark(Phase::Prepared).map(|mark| outcome.marks.push(mark)),
+                Step::Close => self.mark(Phase::Prepared).and_then(|mark| self.keep_copy().map(|()| outcome.marks.push(mark))),
             });
             if result.is_err() {
                 outcome.result = result;
@@ -193,6 +199,26 @@ impl Back {
             self.named = true;
         }
         Ok(Mark { bytes: self.bytes, content: self.hash.digest128() })
+    }
+
+    /// Puts a copy of the closed file into the journal, if there is one.
+    fn keep_copy(&self) -> Result<()> {
+        let Some((journal, name)) = &self.copy else { return Ok(()) };
+        let failed = |error: io::Error| read_back_failed(&error, &self.prepared);
+        let file = self.file_system.open(&self.prepared).map_err(failed)?;
+        let mut copy = journal.begin(name)?;
+        let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
+        while at < self.bytes {
+            let wanted = buffer.len().min((self.bytes - at) as usize);
+            match file.read_at(&mut buffer[..wanted], at).map_err(failed)? {
+                0 => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
+                read => {
+                    copy.append(&buffer[..read])?;
+                    at += read as u64;
+                }
+            }
+        }
+        copy.finish()
     }
 
     /// Copies what counts of an unfinished file; that file stays as it is, as the checkpoint may be restored again.

@@ -72,6 +72,22 @@ impl Names {
         self.directory.join(format!("{}g{generation}-probe.{step}", self.hidden))
     }
 
+    /// Where a generation writes a file again from its copy.
+    pub(crate) fn resent(&self, generation: Generation, copy: &str) -> PathBuf {
+        self.directory.join(format!("{}g{generation}-again-{copy}.open", self.hidden))
+    }
+
+    /// What the copy of a prepared file is called in the journal, by the file's hidden path.
+    pub(crate) fn copy_of(&self, hidden: &Path) -> Option<String> {
+        let name = hidden.file_name()?.to_str()?.strip_prefix(&self.hidden)?;
+        name.strip_suffix(".prepared").map(str::to_owned)
+    }
+
+    /// The generation that made a copy, by its name.
+    pub(crate) fn generation_of_copy(copy: &str) -> Option<Generation> {
+        copy.strip_prefix('g')?.split_once('-')?.0.parse().ok().map(Generation)
+    }
+
     pub(crate) fn visible(&self, prefix: &str, epoch: Epoch, id: FileId, name_end: &str) -> PathBuf {
         let FileId { generation, task_index, number } = id;
         self.directory.join(format!("{prefix}-{}-{:08}-{generation}-{task_index}-{number}{name_end}", self.tag, epoch.0))
@@ -137,6 +153,10 @@ mod tests {
             assert_eq!(names.generation(file_name(&hidden)), Some(Generation(3)));
             assert!(file_name(&hidden).starts_with('.'));
         }
+        let copy = names.copy_of(&names.hidden(ID, Phase::Prepared)).expect("a prepared file");
+        assert_eq!((copy.as_str(), Names::generation_of_copy(&copy)), ("g3-t1-17", Some(Generation(3))));
+        assert_eq!(names.copy_of(&names.hidden(ID, Phase::Open)), None);
+        assert_eq!(names.generation(file_name(&names.resent(Generation(5), &copy))), Some(Generation(5)));
         assert_eq!(names.generation(file_name(&visible)), Some(Generation(3)));
         assert_eq!(names.generation(file_name(&names.probe(Generation(4), "a"))), Some(Generation(4)));
         assert_eq!(visible_owner("part-1.csv"), None);

@@ -127,7 +127,9 @@ impl<T: Serialize> FileWriter<T> {
         let number = self.number_next;
         self.number_next += 1;
         let id = self.id(number);
-        self.files.insert(number, OutFile::new(Arc::clone(&self.context.file_system), &self.names, id, compression, origin));
+        let journal = self.settings.journal.then(|| self.context.journal.clone());
+        let file = OutFile::new(Arc::clone(&self.context.file_system), &self.names, id, compression, origin, journal);
+        self.files.insert(number, file);
         number
     }
 

@@ -8,7 +8,7 @@ use staunch_api::{Committer, Sink, SinkContext, SinkWriter, SweepScope, WriterCo
 use staunch_files::FileSink;
 use staunch_types::{Epoch, Error, ErrorKind, Generation, Name, Tick, Timestamp};
 
-use super::support::{Row, assert_error, shared};
+use super::support::{Row, assert_error, journal, shared};
 use super::writing::{OUT, visible, with_case};
 
 fn check(files: &MemoryFiles) -> Result<(), Error> {
@@ -216,6 +216,7 @@ fn writer<T: Serialize + Send + 'static>(sink: &FileSink<T>, files: &MemoryFiles
         task_index: 0,
         parallelism: 1,
         file_system: shared(files),
+        journal: journal(),
         io: io_to(ImmediateDoor),
     };
     sink.writer(context, Vec::new())
@@ -265,7 +266,7 @@ fn settings_that_cannot_work_are_refused() {
         (FileSink::csv::<Row>(""), "path of a directory"),
     ] {
         let (job, name) = names();
-        let context = SinkContext { job, sink: name, generation: Generation(1), file_system: shared(&files) };
+        let context = SinkContext { job, sink: name, generation: Generation(1), file_system: shared(&files), journal: journal() };
         assert_error(&sink.check(&context).expect_err(text), "F008", &[text]);
         assert_error(&writer(&sink, &files).err().expect(text), "F008", &[text]);
     }

@@ -8,7 +8,7 @@ use staunch_api::{Committer, Resolution, Sink, SinkWriter, SweepScope, WriterCon
 use staunch_files::{Compression, FileSink};
 use staunch_types::{ErrorKind, Generation, Name, Tick, Timestamp};
 
-use super::support::{Row, assert_error, shared};
+use super::support::{Row, assert_error, journal, shared};
 use super::writing::{OUT, visible, with_case};
 
 fn rolling() -> FileSink<Row> {
@@ -164,6 +164,7 @@ fn records_with_new_fields_do_not_go_under_the_old_header() {
             task_index: 0,
             parallelism: 1,
             file_system: shared(&files),
+            journal: journal(),
             io: io(ImmediateDoor),
         };
         let mut wider = FileSink::csv::<Wider>(OUT).writer(context, vec![carried]).expect("a writer");

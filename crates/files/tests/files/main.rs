@@ -10,6 +10,7 @@ mod finding;
 mod bad_input;
 mod writing;
 mod carrying;
+mod journal;
 mod bad_output;
 mod round_trip;
 mod auditing;

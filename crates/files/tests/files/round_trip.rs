@@ -8,7 +8,7 @@ use staunch_api::testkit::{ImmediateDoor, MemoryFiles, SinkCase};
 use staunch_files::{Compression, FileSink, FileSource, SplitSize};
 use std::fmt::Debug;
 
-use super::support::{records, shared};
+use super::support::{records, shared, store};
 use super::writing::visible;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,7 +73,7 @@ where
 {
     let files = MemoryFiles::new();
     let record = |number: u64| written[number as usize].clone();
-    let case = SinkCase { sink, file_system: shared(&files), record: &record, visible: &Vec::new };
+    let case = SinkCase { sink, file_system: shared(&files), store: store(), record: &record, visible: &Vec::new };
     case.sink.check(&case.context(1)).expect("works");
     let mut writer = case.writer(1, 0, Vec::new(), ImmediateDoor);
     case.write(&mut writer, 0..written.len() as u64);

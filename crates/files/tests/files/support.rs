@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use staunch_api::testkit::{Collected, DeadLetter, MemoryFiles, SourceCase, discover, read_all};
-use staunch_api::{FileSystem, Rejected, Source};
+use staunch_api::testkit::{Collected, DeadLetter, MemoryFiles, MemoryStore, SourceCase, discover, read_all};
+use staunch_api::{CheckpointStore, FileSystem, Journal, Rejected, Source};
 use staunch_files::{FileSource, FileSplit};
-use staunch_types::{Error, Result};
+use staunch_types::{Error, Name, Result};
 
 /// The record of most tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,16 @@ pub(crate) fn row(id: u64, name: &str, score: Option<f64>) -> Row {
 
 pub(crate) fn shared(files: &MemoryFiles) -> Arc<dyn FileSystem> {
     Arc::new(files.clone())
+}
+
+/// An empty store of checkpoints.
+pub(crate) fn store() -> Arc<dyn CheckpointStore> {
+    Arc::new(MemoryStore::new())
+}
+
+/// The journal of a sink in an empty store.
+pub(crate) fn journal() -> Journal {
+    Journal::new(store(), &Name::new("sink").expect("a name"))
 }
 
 /// A file system with these files.

@@ -7,7 +7,7 @@ use staunch_api::{Committer, Resolution, Sink, SinkWriter};
 use staunch_files::{Compression, FileSink, FileSource};
 use staunch_types::{Tick, Timestamp};
 
-use super::support::{Row, records, row, shared};
+use super::support::{Row, records, row, shared, store};
 
 pub(crate) const OUT: &str = "/out";
 
@@ -36,7 +36,7 @@ pub(crate) fn numbered(id: u64) -> Row {
 pub(crate) fn with_case(sink: FileSink<Row>, files: &MemoryFiles, test: impl FnOnce(&SinkCase<'_, FileSink<Row>>)) {
     let json = sink.describe().starts_with("JSON");
     let visible = || visible_ids(files, json);
-    let case = SinkCase { sink, file_system: shared(files), record: &numbered, visible: &visible };
+    let case = SinkCase { sink, file_system: shared(files), store: store(), record: &numbered, visible: &visible };
     test(&case);
 }
 

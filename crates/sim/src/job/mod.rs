@@ -92,6 +92,8 @@ pub struct JobSpec {
     pub roll_bytes: Option<u64>,
     /// A file goes on over epochs for so long.
     pub roll_every: Option<Duration>,
+    /// Sinks keep a journal.
+    pub journal: bool,
     /// How many rows one becomes, in the shape that multiplies some.
     pub very_many: u32,
 }
@@ -141,7 +143,16 @@ impl JobSpec {
     pub fn new(shape: Shape, files: u64, rows: u64) -> JobSpec {
         let mut random = Random::new(files << 32 | rows);
         let input = input::files(shape, files, rows, &mut random);
-        JobSpec { shape, input, split_bytes: 2_000, chunk_bytes: 500, roll_bytes: None, roll_every: None, very_many: VERY_MANY }
+        JobSpec {
+            shape,
+            input,
+            split_bytes: 2_000,
+            chunk_bytes: 500,
+            roll_bytes: None,
+            roll_every: None,
+            journal: false,
+            very_many: VERY_MANY,
+        }
     }
 
     /// A job by chance.
@@ -157,7 +168,9 @@ impl JobSpec {
             chunk_bytes: *random.pick(&[64, 64, 200, 1_000]),
             roll_bytes: random.chance(3_000).then(|| random.between(100, 5_000)),
             roll_every: random.chance(3_000).then(|| random.duration(Duration::from_millis(5), Duration::from_millis(500))),
+            // The last word, so that jobs of known seeds are otherwise as they were.
             very_many: VERY_MANY,
+            journal: random.chance(2_000),
         }
     }
 

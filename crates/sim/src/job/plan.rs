@@ -130,6 +130,9 @@ impl JobSpec {
         if let Some(age) = self.roll_every {
             sink = sink.roll_every(age);
         }
+        if self.journal {
+            sink = sink.journal();
+        }
         stream.sink(name, sink);
     }
 }

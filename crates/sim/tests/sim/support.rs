@@ -20,9 +20,15 @@ pub(crate) fn deep() -> Weather {
 
 /// A world with a small job.
 pub(crate) fn world(shape: Shape) -> World {
+    world_with(shape, |_| {})
+}
+
+/// A world with a small job in which something is otherwise.
+pub(crate) fn world_with(shape: Shape, change: impl FnOnce(&mut JobSpec)) -> World {
     let mut job = JobSpec::new(shape, 4, 120);
     job.split_bytes = 500;
     job.chunk_bytes = 120;
+    change(&mut job);
     let world = World::new(7, job);
     world.weather(deep());
     world

@@ -5,12 +5,12 @@ use std::io;
 
 use staunch_format::ledger::Outcome;
 use staunch_protocol::Reason;
-use staunch_sim::job::{Shape, Start, name};
+use staunch_sim::job::{CHECKPOINTS, Shape, Start, name};
 use staunch_sim::kernel::{Deed, Operation, Trap, When};
 use staunch_sim::world::World;
 use staunch_types::ErrorKind;
 
-use crate::support::{dies_at, ends, ends_in_error, finishes, tail, well, world};
+use crate::support::{LONG, dies_at, ends, ends_in_error, finishes, tail, well, world, world_with};
 
 const VISIBLE: &str = "/part-";
 
@@ -92,6 +92,58 @@ fn row_11_a_loss_that_a_person_accepts_is_recorded_and_the_rest_is_whole() {
     assert_eq!(lost, 1, "{}", tail(&world));
     let missing = world.checks.finished(&world.job).expect_err("the lines of the lost file are missing");
     assert_eq!(missing.check, "E2");
+}
+
+/// A world whose sinks keep a journal, and of which a prepared file was taken away.
+fn lost_with_a_journal() -> World {
+    let mut world = world_with(Shape::Split, |job| job.journal = true);
+    somebody_takes_a_prepared_file_away(&mut world);
+    world
+}
+
+#[test]
+fn row_11_lost_output_is_written_again_from_the_journal() {
+    let mut world = lost_with_a_journal();
+    finishes(&mut world, &Start::default());
+    let outcomes = world.checks.ledger.sealed().values().flat_map(|sealed| &sealed.outcomes);
+    assert_eq!(outcomes.filter(|outcome| matches!(outcome, Outcome::Resent { .. })).count(), 1, "{}", tail(&world));
+}
+
+#[test]
+fn row_11_a_kill_at_any_change_while_lost_output_is_written_again_changes_nothing() {
+    // A rename is known by its target, which is the prepared file.
+    for (operation, path) in
+        [(Operation::Create, "again-"), (Operation::Append, "again-"), (Operation::Sync, "again-"), (Operation::Rename, ".prepared")]
+    {
+        for deed in [Deed::Kill(When::Before), Deed::PowerLoss(When::After), Deed::LoseAnswer(io::ErrorKind::TimedOut)] {
+            for number in 0.. {
+                let mut world = lost_with_a_journal();
+                let before = world.machine().sprung();
+                world.trap(Trap::new(operation, path, deed).skip(number));
+                let id = world.start(&Start::default());
+                let ended = world.run_out(id, LONG);
+                well(&world, ended);
+                if world.machine().sprung() == before {
+                    assert!(number > 0, "nothing is written again: {operation:?}");
+                    break;
+                }
+                finishes(&mut world, &Start::default());
+            }
+        }
+    }
+}
+
+#[test]
+fn row_11_without_a_copy_lost_output_stops_the_job_and_says_so() {
+    let mut world = lost_with_a_journal();
+    {
+        let mut machine = world.machine();
+        let copies: Vec<String> = machine.disk.under(CHECKPOINTS).filter(|path| path.contains("/journal/")).map(str::to_owned).collect();
+        assert!(!copies.is_empty());
+        copies.iter().for_each(|copy| machine.disk.take_away(copy));
+    }
+    let error = ends_in_error(&mut world, &Start::default());
+    assert_eq!(error.code(), "C025", "{error}");
 }
 
 #[test]
