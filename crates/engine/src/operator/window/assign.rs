@@ -83,7 +83,7 @@ impl Tumbling {
     /// Shifts the boundaries by this time.
     #[must_use]
     pub fn offset(self, offset: Duration) -> Tumbling {
-        Tumbling(self.0.with_offset(millis(offset)))
+        Tumbling(self.0.with_offset(offset))
     }
 }
 
@@ -98,7 +98,7 @@ impl Hopping {
     /// Shifts the boundaries by this time.
     #[must_use]
     pub fn offset(self, offset: Duration) -> Hopping {
-        Hopping(self.0.with_offset(millis(offset)))
+        Hopping(self.0.with_offset(offset))
     }
 }
 
@@ -222,7 +222,9 @@ impl Periods {
         Periods { size, slide, offset: 0, pane: greatest_common_divisor(size, slide) }
     }
 
-    fn with_offset(self, offset: i64) -> Periods {
+    fn with_offset(self, offset: Duration) -> Periods {
+        // Not by `millis`: an offset may be nothing.
+        let offset = i64::try_from(offset.as_millis()).unwrap_or(i64::MAX);
         Periods { offset: offset.rem_euclid(self.slide), ..self }
     }
 
@@ -271,6 +273,13 @@ mod tests {
     }
 
     #[test]
+    fn an_offset_of_nothing_shifts_nothing() {
+        assert_eq!(Panes::from(Tumbling::of(ms(10)).offset(ms(0))).pane_of(Timestamp(-10)), -10);
+        assert_eq!(Panes::from(Hopping::of(ms(10), ms(5)).offset(ms(0))).pane_of(Timestamp(-10)), -10);
+        assert_eq!(Panes::from(Tumbling::of(ms(10)).offset(ms(13))).pane_of(Timestamp(-10)), -17);
+    }
+
+    #[test]
     fn a_pane_is_in_each_window_that_covers_it() {
         let panes = Panes::from(Hopping::of(ms(10), ms(2)));
         let windows: Vec<i64> = panes.windows_of(8).iter().map(|w| w.start).collect();
@@ -285,7 +294,8 @@ mod tests {
     #[test]
     fn every_time_lies_in_all_the_windows_that_cover_it() {
         for (size, slide, offset) in [(10, 10, 0), (10, 3, 1), (7, 2, 5), (12, 8, 7), (3, 5, 2)] {
-            let panes = Periods::new(size, slide).with_offset(offset);
+            let panes = Periods::new(size, slide).with_offset(Duration::from_millis(offset));
+            let offset = i64::try_from(offset).expect("small");
             for time in -50..50 {
                 let pane = panes.pane_of(Timestamp(time));
                 let found: Vec<i64> = panes.windows_of(pane).map(|w| w.start).collect();
