@@ -14,4 +14,5 @@ mod fenced;
 mod lost;
 mod rewound;
 mod store;
+mod reports;
 mod killed;
