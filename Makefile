@@ -29,12 +29,12 @@ demo: ## a real stream, killed again and again; ends with the proof that nothing
 	@$(CARGO) run --quiet --release --locked -p staunch --bin staunch -- demo
 
 test: ## everything: format, tidy, lints, all tests
-	@scripts/install.sh build
+	@scripts/install.sh kafka
 	@$(MAKE) --no-print-directory fmt tidy clippy test-all
 	$(STEP) "all steps passed"
 
 lint: ## format, tidy, lints
-	@scripts/install.sh build
+	@scripts/install.sh lint
 	@$(MAKE) --no-print-directory fmt tidy clippy
 
 bench: ## own workloads
@@ -63,7 +63,7 @@ fuzz: ## every property test with many more cases (FUZZ_CASES)
 	PROPTEST_CASES=$(FUZZ_CASES) $(CARGO) test --release --locked -p staunch-types -p staunch-protocol -p staunch-format -p staunch-engine -p staunch-files -p staunch-sim
 
 docs: ## the reference pages, with every link checked
-	@scripts/install.sh build
+	@scripts/install.sh lint
 	$(STEP) "links and tables of the pages"
 	@$(CARGO) run --quiet --locked -p xtask -- tidy
 	$(STEP) "reference"

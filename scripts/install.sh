@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a target needs and is missing, on Debian and its kin; prints nothing when all is there.
-# usage: scripts/install.sh build|bench-flink
+# usage: scripts/install.sh build|lint|kafka|bench-flink
+#
+# build: what the demo needs. lint: all crates compile. kafka: all tests run, with a real Kafka in the cache. bench-flink: the comparison.
 #
 # Rust itself is not installed here: which toolchain a machine has is its owner's choice; the oldest that works is said in
 # Cargo.toml (`rust-version`).
@@ -40,6 +42,28 @@ need_compiler() {
   [ ${#packages[@]} -eq 0 ] || apt "${packages[@]}"
 }
 
+# What the C library of the Kafka client is built with.
+need_librdkafka() {
+  local packages=()
+  have g++ || packages+=(g++)
+  have make || packages+=(make)
+  have pkg-config || packages+=(pkg-config)
+  [ -e /usr/include/openssl/ssl.h ] || packages+=(libssl-dev)
+  [ -e /usr/include/zlib.h ] || packages+=(zlib1g-dev)
+  [ ${#packages[@]} -eq 0 ] || apt "${packages[@]}"
+}
+
+# A real Kafka for tests, outside of the clone. Tests look for it in the same place.
+need_kafka() {
+  local packages=()
+  have java || packages+=(default-jre-headless)
+  have mvn || packages+=(maven)
+  have python3 || packages+=(python3)
+  python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
+  [ ${#packages[@]} -eq 0 ] || apt "${packages[@]}"
+  scripts/kafka/setup.sh "${STAUNCH_KAFKA:-${XDG_CACHE_HOME:-$HOME/.cache}/staunch/kafka}"
+}
+
 need_java() {
   local packages=()
   have javac || packages+=(default-jdk-headless)
@@ -52,6 +76,8 @@ need_java() {
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
   build) need_compiler; need_rust ;;
+  lint) need_compiler; need_rust; need_librdkafka ;;
+  kafka) need_compiler; need_rust; need_librdkafka; need_kafka ;;
   bench-flink) need_compiler; need_rust; need_java ;;
-  *) die "usage: scripts/install.sh build|bench-flink" ;;
+  *) die "usage: scripts/install.sh build|lint|kafka|bench-flink" ;;
 esac

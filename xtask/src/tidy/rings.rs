@@ -13,19 +13,24 @@ use super::source::{Source, has_word};
 use super::{Finding, Tree};
 
 /// Every crate of the workspace and its ring.
-const RINGS: [(&str, u8); 11] = [
+const RINGS: [(&str, u8); 13] = [
     ("staunch-types", 0),
     ("staunch-protocol", 0),
     ("staunch-format", 0),
     ("staunch-api", 1),
     ("staunch-engine", 1),
     ("staunch-files", 2),
+    ("staunch-kafka", 2),
     ("staunch", 3),
     ("staunch-sim", 3),
     ("staunch-e2e", 3),
     ("staunch-bench", 3),
+    ("staunch-kafka-testbed", 3),
     ("xtask", 3),
 ];
+/// Crates that start an outside system for tests. They know no other crate of ours, so an arrow to one brings nothing else along; any
+/// crate's tests may use them, and nothing but tests.
+const TESTBEDS: [&str; 1] = ["staunch-kafka-testbed"];
 const FACADE: &str = "staunch";
 /// The one feature outside of the facade: what implementors' tests need, and no program has.
 const TEST_KIT: &str = "testkit";
@@ -93,6 +98,13 @@ impl Manifest<'_> {
         found.flat_map(|table| table.iter().map(|(name, value)| (name.as_str(), value))).collect()
     }
 
+    /// Whether a dependency is for tests and nothing else.
+    fn only_for_tests(&self, name: &str) -> bool {
+        let count = self.dependencies().iter().filter(|(other, _)| *other == name).count();
+        let in_tests = self.table.get("dev-dependencies").and_then(Value::as_table).is_some_and(|table| table.contains_key(name));
+        in_tests && count == 1
+    }
+
     /// The line on which a key stands, or 1.
     fn line_of(&self, key: &str) -> usize {
         let begins =
@@ -127,9 +139,10 @@ pub(super) fn arrows(tree: &Tree, findings: &mut Vec<Finding>) {
         };
         for (name, _) in manifest.dependencies() {
             let Some(inner) = ring_of(name) else { continue };
-            let outward = inner > ring;
+            let outward = inner > ring && !(TESTBEDS.contains(&name) && manifest.only_for_tests(name));
+            let burdened = TESTBEDS.contains(&manifest.name());
             let sideways = ring == LEAVES && (inner == LEAVES || name == ENGINE);
-            if outward || sideways {
+            if outward || sideways || burdened {
                 let wrong = format!("`{}` of ring {ring} depends on `{name}` of ring {inner}", manifest.name());
                 findings.push(Finding::new(
                     manifest.path,
@@ -227,7 +240,7 @@ fn impure_words(source: &Source, findings: &mut Vec<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{no_finding, one_finding};
+    use super::super::sample::{findings, no_finding, one_finding};
     use super::*;
 
     fn manifest(name: &str, rest: &str) -> String {
@@ -242,6 +255,17 @@ mod tests {
                 one_finding(arrows, &[("crates/x/Cargo.toml", &text)], &format!("crates/x/Cargo.toml:6: `{from}`"));
             }
         }
+    }
+
+    #[test]
+    fn a_testbed_serves_tests_only_and_knows_nobody() {
+        let leaf = |kind: &str| manifest("staunch-files", &format!("[{kind}]\nstaunch-kafka-testbed.workspace = true\n"));
+        no_finding(arrows, &[("crates/files/Cargo.toml", &leaf("dev-dependencies"))]);
+        one_finding(arrows, &[("crates/files/Cargo.toml", &leaf("dependencies"))], "crates/files/Cargo.toml:6: ");
+        let both = format!("{}[dev-dependencies]\nstaunch-kafka-testbed.workspace = true\n", leaf("dependencies"));
+        assert_eq!(findings(arrows, &[("crates/files/Cargo.toml", &both)]).len(), 2);
+        let testbed = manifest("staunch-kafka-testbed", "[dependencies]\nstaunch-types.workspace = true\n");
+        one_finding(arrows, &[("crates/kafka-testbed/Cargo.toml", &testbed)], "crates/kafka-testbed/Cargo.toml:6: ");
     }
 
     #[test]
