@@ -27,6 +27,9 @@
 //! }
 //! ```
 //!
+//! Where clocks may be wrong, `.event_time_guarded(|p: &Payment| p.at, Watermarks::bounded(mins(5)), hours(1))` gives two streams: the
+//! payments, and those aside that lie more than an hour ahead of all others and would make what follows late.
+//!
 //! Started as `cents-per-hour`, it runs; `cents-per-hour plan` prints the graph and its guarantees, `cents-per-hour check` looks
 //! whether it can run; `--help` lists all options.
 #![allow(

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use staunch_api::{Journal, ReaderContext, Rejected, Sink, Source, WriterContext};
 use staunch_types::{Error, KeyGroupCount, Name, Result, Timestamp};
@@ -17,7 +18,7 @@ use super::{Assembled, Edge, Head, OperatorKind, OperatorPlan, Output, Segment, 
 use crate::cluster::TaskCore;
 use crate::exchange::{ExchangeOutput, ExchangeTask, Gate, Hashed, KeySelector, KeyedBy, KeyedByRef, RouteByKey, RouteRoundRobin};
 use crate::operator::{
-    Chain, EventTime, Filter, FlatMap, Identity, Inspect, Link, LinkOutput, Map, SplitOutput, Then, Transform, Watermarks,
+    Chain, EventTime, Filter, FlatMap, GuardAhead, Identity, Inspect, Link, LinkOutput, Map, SplitOutput, Then, Transform, Watermarks,
 };
 use crate::sink::{CARRIED, Discard, SinkNode, SinkPlan};
 use crate::source::{SourcePlan, SourceTask};
@@ -204,6 +205,9 @@ pub struct Stream<S: Start, X: Transform<S::Item> = Identity> {
     pub(crate) label: String,
 }
 
+/// A stream with event time behind a guard, and the records that the guard sent aside.
+type Guarded<S, X, T, F> = (Stream<S, Then<Then<X, GuardAhead<F>>, EventTime<F>>>, Linked<T>);
+
 /// The stream that begins behind a fan-out.
 pub type Linked<T> = Stream<LinkStart<T>, Identity>;
 /// The stream that begins behind an exchange.
@@ -331,6 +335,47 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
         let description = format!("event time, bounded {} ms", watermarks.bound.as_millis());
         let operator = OperatorPlan { name: name.clone(), kind: OperatorKind::EventTime, description };
         self.then(operator, EventTime::new(name, time, watermarks))
+    }
+
+    /// Gives records their event time, and sends those aside whose time lies more than `ahead` after all others: the second stream. Without
+    /// this, one record with a wrong clock moves the watermark, and all that follow are late.
+    ///
+    /// Each split is judged by itself, in its order, so the same records go aside in every run. Its first record is let on, as there is
+    /// nothing to compare it with. After 100 in a row that lie ahead and within `ahead` of each other time has really gone on: those
+    /// behind them are let on, the 100 stay aside. The second stream has no watermarks.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use staunch_engine::job::{Environment, Settings};
+    /// # use staunch_api::Source;
+    /// use staunch_engine::operator::Watermarks;
+    /// use staunch_types::Timestamp;
+    ///
+    /// # fn job(env: &Environment, source: impl Source<Record = (i64, String)> + Sync) {
+    /// let watermarks = Watermarks::bounded(Duration::from_secs(60));
+    /// let (readings, ahead) = env
+    ///     .source("readings", source)
+    ///     .event_time_guarded(|(at, _)| Timestamp(*at), watermarks, Duration::from_secs(3600));
+    /// readings.discard("good");
+    /// ahead.discard("ahead");
+    /// # }
+    /// ```
+    pub fn event_time_guarded<F: Fn(&X::Out) -> Timestamp + Clone + Send + 'static>(
+        self,
+        time: F,
+        watermarks: Watermarks,
+        ahead: Duration,
+    ) -> Guarded<S, X, X::Out, F> {
+        let (plan, label, link) = (self.plan.clone(), self.label.clone(), self.plan.link());
+        let name = plan.name(&format!("{label}#guard-ahead"));
+        let description = format!("aside if more than {} ms ahead", ahead.as_millis());
+        let operator = OperatorPlan { name: name.clone(), kind: OperatorKind::EventTime, description };
+        let mut guarded = self.then(operator, GuardAhead::new(name, time.clone(), ahead, link));
+        guarded.side_outputs.push(Output::Link(link));
+        // The clocks keep the name that they have without a guard, so that one can be put in or taken out.
+        guarded.label.clone_from(&label);
+        (guarded.event_time(time, watermarks), Stream::behind(&plan, link, &format!("{label}#ahead")))
     }
 
     /// All records with equal keys go to one task. The key is made by the closure: for numbers and other small keys.

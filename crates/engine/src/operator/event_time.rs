@@ -1,7 +1,8 @@
 //! Event time: which time a record has, and how far it has come.
 //!
-//! Owns: the clock of each split, the watermark made from them, the guard against times that lie far ahead.
-//! Does not own: the combination over tasks (the gate), what late means (the window).
+//! Owns: the clock of each split, the watermark made from them.
+//! Does not own: the guard against times that lie far ahead (`guard_ahead`), the combination over tasks (the gate), what late means (the
+//! window).
 //!
 //! The clocks are state: after a restore the watermark goes on from where it was, so a record that was late stays late.
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use staunch_types::{Name, Result, Tick, Timestamp};
 
-use super::{Activity, Chain, Control, LinkOutput, Named, TaskContext, Transform};
+use super::{Activity, Chain, Control, Named, TaskContext, Transform};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
 
 const INLINE: &str = "event-time";
@@ -246,59 +247,6 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
     }
 
     fn idle(&mut self) {
-        self.next.idle();
-    }
-}
-
-/// Sends records whose time lies too far ahead of all others to a side, so that one wrong clock does not make all others late.
-pub struct GuardAhead<In, F, N> {
-    named: Named,
-    time_of: F,
-    ahead: Duration,
-    greatest: Timestamp,
-    in_a_row: u32,
-    aside: LinkOutput<In>,
-    next: N,
-}
-
-/// After so many records in a row that all lie ahead, the time has really come: a quiet night, not a wrong clock.
-pub(crate) const AHEAD_IN_A_ROW_MAX: u32 = 100;
-
-impl<In, F, N> GuardAhead<In, F, N> {
-    /// Records more than `ahead` after the greatest time so far go to `aside`.
-    pub fn new(name: &str, time_of: F, ahead: Duration, aside: LinkOutput<In>, next: N) -> Self {
-        GuardAhead { named: Named::new(name), time_of, ahead, greatest: Timestamp::MIN, in_a_row: 0, aside, next }
-    }
-}
-
-impl<In: Send, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for GuardAhead<In, F, N> {
-    fn push(&mut self, value: In, time: Timestamp) {
-        let at = self.named.run(|| (self.time_of)(&value));
-        if self.greatest != Timestamp::MIN && at > self.greatest.plus(self.ahead) && self.in_a_row < AHEAD_IN_A_ROW_MAX {
-            self.in_a_row += 1;
-            self.aside.push(value, at);
-            return;
-        }
-        self.in_a_row = 0;
-        self.greatest = self.greatest.max(at);
-        self.next.push(value, time);
-    }
-
-    fn room(&self) -> bool {
-        self.aside.room() && self.next.room()
-    }
-
-    fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
-        self.aside.control(control, context)?;
-        self.next.control(control, context)
-    }
-
-    fn work(&mut self, context: &mut TaskContext) -> Result<Activity> {
-        Ok(self.aside.work(context)?.and(self.next.work(context)?))
-    }
-
-    fn idle(&mut self) {
-        self.aside.idle();
         self.next.idle();
     }
 }

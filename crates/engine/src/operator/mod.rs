@@ -15,6 +15,7 @@ mod chain;
 mod context;
 mod guard;
 mod stateless;
+mod guard_ahead;
 mod event_time;
 mod link;
 mod unsealed;
@@ -23,8 +24,9 @@ pub mod window;
 
 pub use chain::{Activity, Chain, Control};
 pub use context::{OperatorCounts, OperatorPart, OperatorRestore, SnapshotPart, TaskContext};
-pub use event_time::{EventTime, EventTimeNode, GuardAhead, Watermarks};
+pub use event_time::{EventTime, EventTimeNode, Watermarks};
 pub use guard::{Named, running_operator};
+pub use guard_ahead::{GuardAhead, GuardAheadNode};
 pub(crate) use keyed::{Ahead, Keeper};
 pub use keyed::{Process, ProcessContext, ProcessNode, ProcessStep, StatefulMap, StatefulMapNode, Timer};
 pub use link::{Link, LinkOutput, SplitOutput};

@@ -45,13 +45,14 @@ impl JobSpec {
                         }
                     }
                     Shape::Hopped => add("all", row),
-                    Shape::Counted | Shape::Windowed | Shape::Sessions => {}
+                    Shape::Guarded if row.is_ahead() => add("ahead", row),
+                    Shape::Guarded | Shape::Counted | Shape::Windowed | Shape::Sessions => {}
                 }
             }
         }
         let keyed = match self.shape {
             Shape::Counted => self.counted(),
-            Shape::Windowed => self.windows(WINDOW.as_millis() as i64),
+            Shape::Windowed | Shape::Guarded => self.windows(WINDOW.as_millis() as i64),
             Shape::Hopped => self.windows(SLIDE.as_millis() as i64),
             Shape::Sessions => self.sessions(),
             Shape::Straight | Shape::Rebalanced | Shape::Split | Shape::Shared | Shape::United => Vec::new(),
@@ -76,7 +77,7 @@ impl JobSpec {
     fn windows(&self, slide: i64) -> Vec<Row> {
         let length = WINDOW.as_millis() as i64;
         let mut totals: BTreeMap<(u32, i64), (u64, i64)> = BTreeMap::new();
-        for row in self.rows() {
+        for row in self.rows().filter(|row| !row.is_ahead()) {
             let mut start = row.at.div_euclid(slide) * slide;
             while start > row.at - length {
                 let total = totals.entry((row.key, start)).or_default();

@@ -31,6 +31,9 @@ pub struct InputFile {
     pub rows: Vec<Row>,
 }
 
+/// By how much the clock of some rows is wrong.
+const WRONG: i64 = 86_400_000;
+
 /// The pattern that the source of a number reads.
 pub(super) fn pattern(source: usize) -> String {
     format!("/in/{source}/*.csv")
@@ -46,7 +49,10 @@ pub(super) fn files(shape: Shape, files: u64, rows: u64, random: &mut Random) ->
             let mut made = Vec::new();
             for _ in 0..count {
                 let value = random.below(2_000) as i64 - 1_000;
-                let at = 1_000_000 + id as i64 * 10 + random.below(100) as i64;
+                let mut at = 1_000_000 + id as i64 * 10 + random.below(100) as i64;
+                if shape == Shape::Guarded && !made.is_empty() && id % 7 < 2 {
+                    at += WRONG;
+                }
                 made.push(Row { id, key: random.below(12) as u32, value, at });
                 id += 1;
             }
@@ -75,6 +81,12 @@ impl JobSpec {
 }
 
 impl Row {
+    /// Whether its clock is wrong.
+    #[must_use]
+    pub fn is_ahead(&self) -> bool {
+        self.at > WRONG
+    }
+
     /// The row as a line of CSV.
     #[must_use]
     pub fn line(&self) -> String {

@@ -49,11 +49,13 @@ pub enum Shape {
     Hopped,
     /// Sessions.
     Sessions,
+    /// Windows behind a guard against times that lie far ahead: such rows go into a second sink.
+    Guarded,
 }
 
 impl Shape {
     /// All.
-    pub const ALL: [Shape; 9] = [
+    pub const ALL: [Shape; 10] = [
         Shape::Straight,
         Shape::Rebalanced,
         Shape::Split,
@@ -63,6 +65,7 @@ impl Shape {
         Shape::Windowed,
         Shape::Hopped,
         Shape::Sessions,
+        Shape::Guarded,
     ];
 
     /// The names of its sinks.
@@ -73,6 +76,7 @@ impl Shape {
             Shape::Split | Shape::Shared => &["even", "odd"],
             Shape::Windowed => &["out", "late"],
             Shape::Hopped => &["out", "all"],
+            Shape::Guarded => &["out", "ahead"],
         }
     }
 }

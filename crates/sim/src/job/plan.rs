@@ -19,6 +19,9 @@ pub(super) const WINDOW: Duration = Duration::from_millis(400);
 pub(super) const SLIDE: Duration = Duration::from_millis(150);
 pub(super) const GAP: Duration = Duration::from_millis(90);
 
+/// How far ahead of the others a row may be.
+const AHEAD: Duration = Duration::from_secs(3_600);
+
 /// What is kept of the rows of a key in a window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Total {
@@ -71,7 +74,7 @@ impl JobSpec {
                 let both = self.source(&env, 0).union(self.source(&env, 1).map(doubled));
                 self.sink(both.parallelism(start.parallelism.1), "out");
             }
-            Shape::Counted | Shape::Windowed | Shape::Hopped | Shape::Sessions => self.keyed(&env, start),
+            Shape::Counted | Shape::Windowed | Shape::Hopped | Shape::Sessions | Shape::Guarded => self.keyed(&env, start),
         }
         env.plan().unwrap_or_else(|error| panic!("{error}"))
     }
@@ -113,12 +116,21 @@ impl JobSpec {
                     keyed.window(Session::gap(GAP)).aggregate_sessions("window", Fold::new(Total::default, Total::add).merge(Total::merge));
                 self.sink(sums.map(|result| result.value.row(result.key, result.start)), "out");
             }
+            Shape::Guarded => {
+                let (timed, ahead) = rows.event_time_guarded(|row| Timestamp(row.at), watermarks.per_record(), AHEAD);
+                let keyed = timed.key_by(|row| row.key).parallelism(start.parallelism.1);
+                let sums = keyed.window(Tumbling::of(WINDOW)).fold("window", Total::default, Total::add);
+                self.sink(sums.map(|result| result.value.row(result.key, result.start)), "out");
+                self.sink(ahead, "ahead");
+            }
             Shape::Straight | Shape::Rebalanced | Shape::Split | Shape::Shared | Shape::United => {}
         }
     }
 
     fn source(&self, env: &Environment, number: usize) -> Stream<SourceStart<FileSource<Row>>, Identity> {
         let source = FileSource::csv::<Row>(pattern(number)).split_size(self.split_bytes, self.chunk_bytes);
+        // The first row of a split is let on whatever its time, so it must be known which rows are first.
+        let source = if self.shape == Shape::Guarded { source.one_split() } else { source };
         env.source(&format!("in-{number}"), source)
     }
 

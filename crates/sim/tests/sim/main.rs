@@ -5,4 +5,5 @@ mod same_seed;
 mod crash_table;
 mod every_write;
 mod found;
+mod reports;
 mod seeds;
