@@ -6,7 +6,8 @@
 //! Invariants:
 //! 1. The combined watermark never goes back.
 //! 2. It is at most the watermark of every active channel, unless it already was greater when that channel became active.
-//! 3. Idle and ended channels do not hold it; when all are idle or ended, and one is idle, it stays.
+//! 3. Idle and ended channels do not hold it; when all are idle or ended, it is the greatest that came on an idle one: so it does not
+//!    depend on which of them became idle last.
 //! 4. When all channels have ended it is [`Timestamp::MAX`].
 
 use staunch_types::{Tick, Timestamp};
@@ -174,7 +175,7 @@ impl Watermark {
         let to = match least {
             Some(least) => least,
             None if self.all_ended() => Timestamp::MAX,
-            None => return,
+            None => self.channels.iter().filter(|c| c.phase == Phase::Idle).map(|c| c.watermark).max().unwrap_or(Timestamp::MIN),
         };
         let forward = to > self.combined || (broken(Mutation::WatermarkGoesBack) && to < self.combined);
         if forward {

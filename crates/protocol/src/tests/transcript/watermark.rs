@@ -66,6 +66,11 @@ fn idle_channels_do_not_hold_the_watermark() {
 }
 
 #[test]
+fn when_all_are_idle_it_does_not_matter_which_was_last() {
+    check::<Words>("when_all_are_idle_it_does_not_matter_which_was_last");
+}
+
+#[test]
 fn the_watermark_never_goes_back() {
     check::<Words>("the_watermark_never_goes_back");
 }
