@@ -13,6 +13,9 @@ pub trait Output<T> {
     fn room(&self) -> bool;
 
     /// Says that the records that follow are of the reader's split number `slot` (see [`crate::SourceReader::add_split`]).
+    ///
+    /// A split that was added and not begun holds the watermark; one that was begun can become idle. So a reader that waits for several
+    /// splits at once begins each of them when it starts to wait for it, be there records or not.
     fn begin_split(&mut self, slot: u32);
 
     /// Says that split number `slot` has no more records, ever.

@@ -4,7 +4,10 @@
 //! Does not own: the guard against times that lie far ahead (`guard_ahead`), the combination over tasks (the gate), what late means (the
 //! window).
 //!
-//! The clocks are state: after a restore the watermark goes on from where it was, so a record that was late stays late.
+//! Invariants:
+//! 1. The clocks are state: after a restore the watermark goes on from where it was, so a record that was late stays late.
+//! 2. A split that is open and has not begun holds the watermark, however long it waits for its turn; only one that was begun can be
+//!    idle.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,8 +42,8 @@ impl Watermarks {
         Watermarks::bounded(Duration::ZERO)
     }
 
-    /// A split without records for so long does not hold the watermark until it has one again. Time in which nothing could be
-    /// taken in, because what follows is busy, does not count.
+    /// A split that is being read and has had no records for so long does not hold the watermark until it has one again. Time in which
+    /// nothing could be taken in, because what follows is busy, does not count, and neither does time in which a split waits for its turn.
     #[must_use]
     pub fn idle_after(mut self, wait: Duration) -> Watermarks {
         self.idle_after = Some(wait);
@@ -109,6 +112,8 @@ struct Split {
     slot: u32,
     id: String,
     greatest: Timestamp,
+    /// The reader has begun it: whether it has records is known to the outside alone.
+    begun: bool,
     /// A record came since the last look.
     fresh: bool,
     /// When a record was last seen to have come, or could not have.
@@ -137,20 +142,27 @@ pub struct EventTimeNode<F, N> {
 impl<F, N> EventTimeNode<F, N> {
     fn open(&mut self, slot: u32, id: &str) {
         let greatest = self.known.remove(id).unwrap_or(Timestamp::MIN);
-        self.splits.push(Split { slot, id: id.to_owned(), greatest, fresh: false, active_at: None, idle: false });
+        self.splits.push(Split { slot, id: id.to_owned(), greatest, begun: slot == NO_SLOT, fresh: false, active_at: None, idle: false });
         self.moved = true;
     }
 
+    /// The least of the active splits; when all are idle, the greatest, so that it does not depend on which became idle last.
     fn watermark(&self) -> Option<Timestamp> {
-        let least = self.splits.iter().filter(|s| !s.idle).map(|s| s.greatest).min()?;
+        let active = self.splits.iter().filter(|s| !s.idle).map(|s| s.greatest).min();
+        let least = active.or_else(|| self.splits.iter().map(|s| s.greatest).max())?;
         (least != Timestamp::MIN).then(|| Timestamp(least.minus(self.watermarks.bound).0.saturating_sub(1)))
+    }
+
+    /// Whether nothing here holds the watermark.
+    fn is_idle(&self) -> bool {
+        !self.splits.is_empty() && self.splits.iter().all(|s| s.idle)
     }
 
     /// Looks which splits are idle; when to look again.
     fn look_for_idle(&mut self, now: Tick, could_take: bool) -> Option<Tick> {
         let wait = self.watermarks.idle_after?;
         let mut next = None;
-        for split in &mut self.splits {
+        for split in self.splits.iter_mut().filter(|split| split.begun) {
             if std::mem::take(&mut split.fresh) || !could_take || split.active_at.is_none() {
                 split.active_at = Some(now);
                 self.moved |= std::mem::take(&mut split.idle);
@@ -201,6 +213,7 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
             Control::SplitBegan(slot) => {
                 if let Some(at) = self.splits.iter().position(|s| s.slot == *slot) {
                     self.current = at;
+                    self.splits[at].begun = true;
                 }
                 return Ok(());
             }
@@ -230,17 +243,18 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
         activity = activity.and(Activity { more: false, wake_at: look_at });
         if self.moved && self.next.room() {
             self.moved = false;
-            if !self.splits.is_empty() && self.splits.iter().all(|s| s.idle) {
-                self.next.control(&Control::Idle, context)?;
-                return Ok(activity);
-            }
             if let Some(watermark) = self.watermark()
                 && watermark > self.sent
             {
                 self.sent = watermark;
                 self.next.control(&Control::Watermark(watermark), context)?;
-                // The control may have made work: windows that fire.
+                // The control may have made work: windows that fire. What else there is to say is said when there is room again.
+                self.moved = self.is_idle();
+                activity.more |= self.moved;
                 return Ok(activity.and(self.next.work(context)?));
+            }
+            if self.is_idle() {
+                self.next.control(&Control::Idle, context)?;
             }
         }
         Ok(activity)
@@ -248,5 +262,122 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
 
     fn idle(&mut self) {
         self.next.idle();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use staunch_types::{KeyGroupCount, TaskId};
+
+    use super::*;
+
+    /// What came through.
+    #[derive(Default)]
+    struct Heard(Vec<Control>);
+
+    impl Chain<i64> for Heard {
+        fn push(&mut self, _value: i64, _time: Timestamp) {}
+        fn room(&self) -> bool {
+            true
+        }
+        fn control(&mut self, control: &Control, _context: &mut TaskContext) -> Result<()> {
+            self.0.push(control.clone());
+            Ok(())
+        }
+        fn work(&mut self, _context: &mut TaskContext) -> Result<Activity> {
+            Ok(Activity::NOTHING)
+        }
+        fn idle(&mut self) {}
+    }
+
+    type Node = EventTimeNode<fn(&i64) -> Timestamp, Heard>;
+
+    const IDLE_MS: u64 = 1000;
+
+    /// A node with so many open splits.
+    fn node(splits: u32) -> Node {
+        let mut node = EventTimeNode {
+            named: Named::new("times"),
+            name: Name::new("times").expect("a name"),
+            assign: (|at: &i64| Timestamp(*at)) as fn(&i64) -> Timestamp,
+            watermarks: Watermarks::ascending().idle_after(Duration::from_millis(IDLE_MS)),
+            known: BTreeMap::new(),
+            splits: Vec::new(),
+            current: 0,
+            sent: Timestamp::MIN,
+            moved: false,
+            next: Heard::default(),
+        };
+        for slot in 0..splits {
+            control(&mut node, &Control::SplitOpened { slot, id: format!("split-{slot}").into() });
+        }
+        node
+    }
+
+    fn context(at_ms: u64) -> TaskContext {
+        let groups = KeyGroupCount::new(8).expect("a count");
+        let now = Tick::default() + Duration::from_millis(at_ms);
+        TaskContext { task: TaskId { chain: 0, index: 0 }, now, wall_ms: 0, groups, range: groups.range_of(0, 1), snapshot: None }
+    }
+
+    fn control(node: &mut Node, control: &Control) {
+        node.control(control, &mut context(0)).expect("works");
+    }
+
+    /// What was heard of watermarks, and of idleness as `None`, up to this time.
+    fn heard(node: &mut Node, at_ms: u64) -> Vec<Option<i64>> {
+        node.work(&mut context(at_ms)).expect("works");
+        let heard = std::mem::take(&mut node.next.0);
+        heard
+            .into_iter()
+            .filter_map(|control| match control {
+                Control::Watermark(to) => Some(Some(to.0)),
+                Control::Idle => Some(None),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_split_that_waits_for_its_turn_holds_the_watermark_however_long_it_waits() {
+        let mut node = node(2);
+        control(&mut node, &Control::SplitBegan(0));
+        for step in 0..10 {
+            node.push(5000 + step, Timestamp::MIN);
+            assert_eq!(heard(&mut node, step as u64 * IDLE_MS), [], "the second split has not been looked at");
+        }
+        assert_eq!(heard(&mut node, 20 * IDLE_MS), [], "nor is the task idle while a split waits in it");
+        control(&mut node, &Control::SplitEnded(0));
+        control(&mut node, &Control::SplitBegan(1));
+        node.push(100, Timestamp::MIN);
+        assert_eq!(heard(&mut node, 20 * IDLE_MS), [Some(99)], "its records are not late");
+    }
+
+    #[test]
+    fn report_16_a_split_that_is_waited_for_and_never_has_a_row_holds_nothing_for_long() {
+        let mut node = node(3);
+        (0..3).for_each(|slot| control(&mut node, &Control::SplitBegan(slot)));
+        control(&mut node, &Control::SplitBegan(1));
+        node.push(500, Timestamp::MIN);
+        assert_eq!(heard(&mut node, 0), [], "the others may still come");
+        node.push(600, Timestamp::MIN);
+        assert_eq!(heard(&mut node, IDLE_MS), [Some(599)]);
+        assert_eq!(heard(&mut node, 2 * IDLE_MS), [None], "now all are idle");
+        assert_eq!(heard(&mut node, 3 * IDLE_MS), [], "which is said once");
+        control(&mut node, &Control::SplitBegan(0));
+        node.push(700, Timestamp::MIN);
+        assert_eq!(heard(&mut node, 3 * IDLE_MS), [Some(699)], "one that starts late counts from then on");
+    }
+
+    #[test]
+    fn splits_that_become_idle_at_once_hold_nothing_either() {
+        let mut node = node(2);
+        for (slot, at) in [(0, 500), (1, 2000)] {
+            control(&mut node, &Control::SplitBegan(slot));
+            node.push(at, Timestamp::MIN);
+        }
+        assert_eq!(heard(&mut node, 0), [Some(499)]);
+        assert_eq!(heard(&mut node, IDLE_MS), [Some(1999)]);
+        assert_eq!(heard(&mut node, IDLE_MS), [None]);
     }
 }

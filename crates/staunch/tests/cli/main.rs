@@ -7,3 +7,4 @@ mod running;
 mod lost;
 mod looking;
 mod verifying;
+mod watermarks;
