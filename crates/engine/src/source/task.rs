@@ -9,7 +9,7 @@ use staunch_types::{Epoch, Error, Name, Result, TaskId, Timestamp};
 use super::plan::{decode_split, encode_split};
 use crate::cluster::{CoordinatorMail, SplitBytes, TaskCore, TaskMail};
 use crate::job::encode_inline;
-use crate::operator::{Chain, Control, LinkOutput, OperatorCounts, running_operator};
+use crate::operator::{Activity, Chain, Control, LinkOutput, OperatorCounts, running_operator};
 use crate::runtime::{Phase, Slice, Task};
 
 /// What a source's inline value is called: its unfinished splits.
@@ -74,6 +74,15 @@ impl<S: Source, C: Chain<S::Record>> SourceTask<S, C> {
 
     fn room(&self) -> bool {
         self.chain.room() && self.rejected.as_ref().is_none_or(LinkOutput::room)
+    }
+
+    /// Goes on with what is unfinished, in the chain and in the dead letter: a barrier that came by mail may have begun it in either.
+    fn work(&mut self) -> Result<Activity> {
+        let activity = self.chain.work(&mut self.core.context)?;
+        match &mut self.rejected {
+            Some(rejected) => Ok(activity.and(rejected.work(&mut self.core.context)?)),
+            None => Ok(activity),
+        }
     }
 
     fn control(&mut self, control: &Control) -> Result<()> {
@@ -223,15 +232,12 @@ impl<S: Source, C: Chain<S::Record>> Task for SourceTask<S, C> {
 
     fn run(&mut self, slice: Slice) -> Result<Phase> {
         self.core.begin(slice);
-        let mut activity = self.chain.work(&mut self.core.context)?;
-        if let Some(rejected) = &mut self.rejected {
-            activity = activity.and(rejected.work(&mut self.core.context)?);
-        }
+        let mut activity = self.work()?;
         self.handle_mail()?;
         let mut phase = ReaderPhase::WaitingIo;
         if !self.room() {
             // Mail may have moved a watermark that must leave first.
-            activity = activity.and(self.chain.work(&mut self.core.context)?);
+            activity = activity.and(self.work()?);
             activity.more |= self.room();
         } else {
             match self.input {
@@ -244,7 +250,7 @@ impl<S: Source, C: Chain<S::Record>> Task for SourceTask<S, C> {
                 self.out_of_splits()?;
             }
             // What was pushed and passed on may have moved a watermark or filled an output.
-            activity = activity.and(self.chain.work(&mut self.core.context)?);
+            activity = activity.and(self.work()?);
         }
         self.core.poll_snapshot()?;
         activity.more |= (phase == ReaderPhase::Ready || self.input == Input::Ending) && self.room();
