@@ -1,6 +1,9 @@
 //! Keyed streams: rolling values and windows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use staunch_types::{Error, ErrorKind};
 
 use super::stream::{ExchangeStart, KeyedStream, Linked, Stream};
 use super::{OperatorKind, OperatorPlan, Output};
@@ -8,6 +11,10 @@ use crate::exchange::{Hashed, KeySelector};
 use crate::operator::window::{Aggregate, Days, Fold, Hopping, PaneWindow, Panes, Session, SessionWindow, Tumbling};
 use crate::operator::{Identity, Link, Process, ProcessStep, StatefulMap, Then, Transform};
 use crate::state::codec::StateValue;
+use crate::state::keyed::{KeyedStates, Scope};
+
+/// How the names of states begin that the engine adds: timers.
+const OURS: char = '#';
 
 /// A stream behind one stateful step of a keyed stream.
 type Behind<T, X> = Stream<ExchangeStart<Hashed<T>>, Then<Identity, X>>;
@@ -32,8 +39,32 @@ impl<T: Send + 'static, K: KeySelector<T>> KeyedStream<T, K> {
         self.stream.then(operator, step)
     }
 
+    /// Looks whether each state of a process function has a name of its own.
+    fn check_states<P: Process<K::Key, T>>(&self, operator: &str, function: &P) {
+        let (plan, mut seen) = (&self.stream.plan, BTreeSet::new());
+        let scope = Scope { groups: plan.groups(), range: plan.groups().range_of(0, 1) };
+        function.states(scope).each(&mut |state| {
+            let name = state.name();
+            let is_ours = name.starts_with(OURS);
+            if is_ours || !seen.insert(name.to_owned()) {
+                let what = if is_ours {
+                    format!("the name of the state \"{name}\" begins with {OURS}, as those of the engine's own states do")
+                } else {
+                    format!("the operator has two states with the name \"{name}\"")
+                };
+                plan.mistake(
+                    Error::new(ErrorKind::Invalid, "J012", what)
+                        .at(format!("operator={operator} state={name}"))
+                        .data("nothing was started; two states under one name would be stored as one")
+                        .remedy("give each state of the operator a name of its own"),
+                );
+            }
+        });
+    }
+
     /// Runs a process function: user code with keyed state and timers.
     pub fn process<P: Process<K::Key, T, Side = ()>>(self, name: &str, function: P) -> Behind<T, ProcessStep<K, P>> {
+        self.check_states(name, &function);
         let operator = self.operator(name, "process");
         let step = ProcessStep { name: operator.name.clone(), selector: self.selector, function, side: None };
         self.stream.then(operator, step)
@@ -41,6 +72,7 @@ impl<T: Send + 'static, K: KeySelector<T>> KeyedStream<T, K> {
 
     /// Runs a process function; what it gives out at the side is the second stream.
     pub fn process_with_side<P: Process<K::Key, T>>(self, name: &str, function: P) -> BehindAnd<T, ProcessStep<K, P>, P::Side> {
+        self.check_states(name, &function);
         let (plan, operator) = (self.stream.plan.clone(), self.operator(name, "process"));
         let link = plan.link();
         let step = ProcessStep { name: operator.name.clone(), selector: self.selector, function, side: Some(link) };

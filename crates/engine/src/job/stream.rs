@@ -97,7 +97,12 @@ impl Writing {
         self.0.borrow_mut().segments.push(segment);
     }
 
-    fn groups(&self) -> KeyGroupCount {
+    /// A mistake in the plan; the first one is told at the start of the job.
+    pub(crate) fn mistake(&self, error: Error) {
+        self.0.borrow_mut().error.get_or_insert(error);
+    }
+
+    pub(crate) fn groups(&self) -> KeyGroupCount {
         self.0.borrow().groups
     }
 }
