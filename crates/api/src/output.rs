@@ -51,6 +51,9 @@ impl Rejected {
         Error::new(staunch_types::ErrorKind::Invalid, &self.code, self.reason)
             .at(self.place)
             .data("nothing from this place on was read; what was committed before stays valid")
-            .remedy("repair the input, or give the source a dead letter (`source_with_dead_letter`), and start again: the job goes on where it was")
+            .remedy(
+                "give the source a dead letter (`source_with_dead_letter`) and start again: the job goes on where it was, and sends such \
+                 input there; or repair the input, if no checkpoint speaks of it yet",
+            )
     }
 }

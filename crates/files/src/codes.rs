@@ -93,5 +93,5 @@ pub const COPY_CHANGED: &str = "F063";
 
 /// A setting that cannot work.
 pub(crate) fn setting(what: impl Into<String>, remedy: &str) -> Error {
-    Error::new(ErrorKind::Invalid, SETTING_BAD, what).remedy(remedy)
+    Error::new(ErrorKind::Invalid, SETTING_BAD, what).data("nothing was started").remedy(remedy)
 }

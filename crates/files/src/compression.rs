@@ -37,7 +37,9 @@ impl Compression {
     /// # Errors
     /// `Invalid` when they are those of another compression or of UTF-16.
     pub(crate) fn detect(head: &[u8]) -> Result<Compression> {
-        let unknown = |form: &str, remedy: &str| Err(Error::new(ErrorKind::Invalid, codes::FORM_UNKNOWN, form).remedy(remedy));
+        let unknown = |form: &str, remedy: &str| {
+            Err(Error::new(ErrorKind::Invalid, codes::FORM_UNKNOWN, form).data("nothing of the file was read").remedy(remedy))
+        };
         match head {
             [0x1F, 0x8B, ..] => Ok(Compression::Gzip),
             [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => Ok(Compression::Zstd),

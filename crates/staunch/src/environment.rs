@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use staunch_api::{Rejected, Source};
 use staunch_engine::cluster::JobEvent;
-use staunch_engine::job::{Linked, Settings, SourceStart, Stream};
+use staunch_engine::job::{Linked, Plan, Settings, SourceStart, Stream};
 use staunch_engine::runtime::World;
 use staunch_types::{Error, ErrorKind, Name, Result};
 
@@ -224,9 +224,14 @@ impl Environment {
         Ok(name)
     }
 
+    /// The plan, checked.
+    fn plan(&mut self, job: &Name) -> Result<Plan> {
+        self.engine.plan().map_err(|error| error.at(format!("job={job}")))
+    }
+
     fn run(mut self, job: &str, stage: &mut ExitStage) -> Result<()> {
         let job = self.ready(job)?;
-        let plan = self.engine.plan()?;
+        let plan = self.plan(&job)?;
         let _listening = match self.role {
             Role::Program(_) => Some(signals::listen(&self.stopper)?),
             Role::Embedded => None,
@@ -248,7 +253,7 @@ impl Environment {
 
     fn print_plan(mut self, job: &str) -> Result<()> {
         let job = self.ready(job)?;
-        let plan = self.engine.plan()?;
+        let plan = self.plan(&job)?;
         let text = plan::describe(&job, &plan, &self.engine.settings);
         // A reader that has gone wants no more.
         let _ = std::io::stdout().write_all(text.as_bytes());
@@ -257,7 +262,7 @@ impl Environment {
 
     fn check(mut self, job: &str) -> Result<()> {
         let job = self.ready(job)?;
-        let plan = self.engine.plan()?;
+        let plan = self.plan(&job)?;
         check::check(&job, &plan, &self.engine.settings, &self.world.take().unwrap_or_else(run::world), &mut std::io::stdout())
     }
 }

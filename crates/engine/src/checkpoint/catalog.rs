@@ -113,7 +113,6 @@ impl Catalog {
     fn probe_at(&self, path: &str) -> std::result::Result<(), (&'static str, StoreError)> {
         let bytes = b"staunch probe";
         let conditionally = "create objects conditionally";
-        self.store.remove(path).map_err(|e| ("remove objects", e))?;
         self.store.put(path, bytes).map_err(|e| ("create objects", e))?;
         match self.store.put(path, bytes) {
             Err(StoreError::Exists) => {}

@@ -70,8 +70,9 @@ fn refused(error: &io::Error, step: &str) -> Error {
         io::ErrorKind::ReadOnlyFilesystem => (codes::OUTPUT_NOT_WRITABLE, "mount it for writing, or choose another directory"),
         _ => (codes::OUTPUT_NOT_WRITABLE, "see the cause, and the disk or mount"),
     };
-    Error::new(ErrorKind::Invalid, code, format!("the output directory cannot {step}"))
-        .data("nothing was written")
-        .cause(error)
-        .remedy(remedy)
+    let what = match code {
+        codes::OUTPUT_FULL => "the disk of the output directory is full".into(),
+        _ => format!("the output directory cannot {step}"),
+    };
+    Error::new(ErrorKind::Invalid, code, what).data("nothing was written").cause(error).remedy(remedy)
 }

@@ -72,6 +72,7 @@ impl FileEnumerator {
         if file.path.contains(char::REPLACEMENT_CHARACTER) {
             return Err(Error::new(ErrorKind::Invalid, codes::NAME_BAD, "expected a file name in UTF-8, found other bytes")
                 .at(format!("file={}", file.path))
+                .data("nothing of the file was read")
                 .remedy("rename the file, or take it away"));
         }
         let failed = |error: io::Error| unreadable(&error, path);

@@ -37,6 +37,7 @@ pub(crate) fn find(file_system: &dyn FileSystem, path: &Path) -> Result<Vec<Foun
         None => {
             return Err(Error::new(ErrorKind::Invalid, codes::PATH_MISSING, "expected a file, a directory or a pattern, found nothing")
                 .at(format!("path={text}"))
+                .data("nothing was read")
                 .remedy(format!(
                     "check the path; it is taken relative to the working directory unless it starts with /{}",
                     nearest(file_system, path)
@@ -64,6 +65,7 @@ fn in_directory(file_system: &dyn FileSystem, directory: &Path) -> Result<Vec<Fo
         };
         return Err(Error::new(ErrorKind::Invalid, codes::DIRECTORY_EMPTY, format!("expected files in the directory, found none{inside}"))
             .at(format!("path={}", directory.display()))
+            .data("nothing was read")
             .remedy("put files there (names that start with a dot do not count), or use `watch` to wait for them"));
     }
     Ok(found)
@@ -75,6 +77,7 @@ fn matching(file_system: &dyn FileSystem, text: &str) -> Result<Vec<Found>> {
         Error::new(ErrorKind::Invalid, codes::PATTERN_BAD, "expected a path or a pattern of *, ?, ** and [a-z]")
             .at(format!("path={text}"))
             .cause(error)
+            .data("nothing was read")
             .remedy("correct the pattern; ** stands alone between two slashes; a literal bracket is written [[]")
     };
     let pattern = Pattern::new(text).map_err(|error| bad(&error))?;
@@ -94,6 +97,7 @@ fn matching(file_system: &dyn FileSystem, text: &str) -> Result<Vec<Found>> {
     if walk.found.is_empty() {
         return Err(Error::new(ErrorKind::Invalid, codes::PATTERN_MATCHES_NOTHING, "expected files that match the pattern, found none")
             .at(format!("path={text}"))
+            .data("nothing was read")
             .remedy(format!("check the pattern, or use `watch` to wait for files{}", nearest(file_system, &front))));
     }
     Ok(walk.found)
@@ -147,12 +151,14 @@ fn push(found: &mut Vec<Found>, path: PathBuf, bytes: u64) -> Result<()> {
 /// More files than a source remembers.
 pub(crate) fn files_too_many() -> Error {
     Error::new(ErrorKind::Invalid, codes::FILES_TOO_MANY, format!("expected at most {FILES_MAX} files, found more"))
+        .data("nothing of the files beyond was read")
         .remedy("join small files, or read them by several sources with a pattern each")
 }
 
 fn not_a_file(path: &Path) -> Error {
     Error::new(ErrorKind::Invalid, codes::NOT_A_FILE, "expected a regular file, found a socket, a device, a pipe or a broken link")
         .at(format!("path={}", path.display()))
+        .data("nothing was read")
         .remedy("name regular files only")
 }
 
@@ -174,8 +180,13 @@ pub(crate) fn unreadable(error: &io::Error, path: &Path) -> Error {
         io::ErrorKind::PermissionDenied => Error::new(ErrorKind::Invalid, codes::PERMISSION_DENIED, "no permission to read")
             .at(at)
             .cause(error)
+            .data("nothing was read")
             .remedy("let the user that runs the job read the file, and enter and read each directory above it"),
-        _ => Error::new(ErrorKind::Retry, codes::READ_FAILED, "the file system did not answer").at(at).cause(error),
+        _ => Error::new(ErrorKind::Retry, codes::READ_FAILED, "the file system did not answer")
+            .at(at)
+            .cause(error)
+            .data("nothing is lost; it is tried again")
+            .remedy("see the disk or mount if it does not answer for long"),
     }
 }
 

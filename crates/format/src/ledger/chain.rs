@@ -26,6 +26,8 @@ pub struct Break {
     pub seq: LedgerSeq,
     /// Why not.
     pub reason: String,
+    /// Whether it is whole, and of a version that this program does not read.
+    pub is_newer: bool,
 }
 
 impl fmt::Display for Break {
@@ -38,6 +40,11 @@ impl std::error::Error for Break {}
 
 impl From<Break> for Error {
     fn from(broken: Break) -> Error {
+        if broken.is_newer {
+            return Error::new(ErrorKind::Invalid, "C103", format!("entry {}: {}", broken.seq, broken.reason))
+                .data("nothing was changed")
+                .remedy("run the program that wrote it, or a newer one");
+        }
         Error::new(ErrorKind::Corrupt, "C105", broken.to_string())
             .data("the entries before it are intact; nothing was changed")
             .remedy("keep the whole ledger as evidence, and compare it with a copy")
@@ -82,10 +89,11 @@ impl Chain {
     pub fn push(&mut self, bytes: &[u8]) -> Result<LedgerEntry, Break> {
         let seq = self.head.next();
         let checked = if self.broken {
-            Err("an entry before it is broken".into())
+            Err(("an entry before it is broken".into(), false))
         } else {
-            LedgerEntry::decode(bytes).map_err(|error| error.what().to_owned()).and_then(|entry| match self.obstacle(seq, &entry) {
-                Some(reason) => Err(reason),
+            let unread = |error: Error| (error.what().to_owned(), error.kind() == ErrorKind::Invalid);
+            LedgerEntry::decode(bytes).map_err(unread).and_then(|entry| match self.obstacle(seq, &entry) {
+                Some(reason) => Err((reason, false)),
                 None => Ok(entry),
             })
         };
@@ -96,9 +104,9 @@ impl Chain {
                 self.last = Some((entry.job.clone(), entry.generation));
                 Ok(entry)
             }
-            Err(reason) => {
+            Err((reason, is_newer)) => {
                 self.broken = true;
-                Err(Break { seq, reason })
+                Err(Break { seq, reason, is_newer })
             }
         }
     }
