@@ -7,4 +7,5 @@ mod running;
 mod lost;
 mod looking;
 mod verifying;
+mod bad_input;
 mod watermarks;
