@@ -161,7 +161,7 @@ fn json_lines(place: &Place, last: &str) {
 
 /// The job has been stopped with a part of its input read.
 pub(super) fn stopped_in_the_middle(place: &Place) {
-    let mut job = Running::start(place.job(&[]).args(["--rate", "300", "--retain", "1000"]));
+    let mut job = Running::start(place.job(&[]).args(["--rate", "60", "--retain", "1000"]));
     job.wait_for("durable in");
     job.signal("TERM");
     job.end().ends_with(0);
