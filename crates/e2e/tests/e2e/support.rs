@@ -1,7 +1,6 @@
 //! Programs, inputs and folders of the tests.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread;
@@ -27,30 +26,27 @@ pub(crate) fn folder() -> TempDir {
     tempfile::Builder::new().prefix("staunch-e2e-").tempdir().expect("a temporary folder")
 }
 
-/// A plain file, unpacked once for all tests.
-fn plain(packed: &str, kept: &'static OnceLock<(TempDir, PathBuf)>) -> &'static Path {
-    let (_, path) = kept.get_or_init(|| {
-        let folder = folder();
-        let path = folder.path().join("flights.csv");
-        let packed = fs::read(data().join(packed)).expect("the flights");
-        let mut plain = Vec::new();
-        GzDecoder::new(&packed[..]).read_to_end(&mut plain).expect("packed flights");
-        fs::write(&path, plain).expect("room for the flights");
-        (folder, path)
-    });
+/// A plain file, unpacked once for all tests, where Cargo keeps what tests need: a static would not be dropped, and its folder stay.
+fn plain(packed: &str, name: &str) -> PathBuf {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let packed = fs::read(data().join(packed)).expect("the flights");
+    let mut unpacked = tempfile::NamedTempFile::new_in(kept).expect("a file");
+    std::io::copy(&mut GzDecoder::new(&packed[..]), &mut unpacked).expect("room for the flights");
+    let path = kept.join(name);
+    unpacked.persist(&path).expect("a rename");
     path
 }
 
 /// All flights.
 pub(crate) fn year() -> &'static Path {
-    static YEAR: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    plain("flights.csv.gz", &YEAR)
+    static YEAR: OnceLock<PathBuf> = OnceLock::new();
+    YEAR.get_or_init(|| plain("flights.csv.gz", "flights-2013.csv"))
 }
 
 /// Those of January, for jobs that are started often.
 pub(crate) fn january() -> &'static Path {
-    static JANUARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    plain("demo/flights-2013-01.csv.gz", &JANUARY)
+    static JANUARY: OnceLock<PathBuf> = OnceLock::new();
+    JANUARY.get_or_init(|| plain("demo/flights-2013-01.csv.gz", "flights-2013-01.csv"))
 }
 
 /// A job over all flights, in a folder of its own.
