@@ -19,6 +19,7 @@ use super::{Activity, Chain, Control, Named, TaskContext, Transform};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
 
 const INLINE: &str = "event-time";
+const INLINE_LEFT: &str = "left";
 
 /// How far the watermark stays behind the greatest event time seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +79,11 @@ impl<In: Send + 'static, F: Fn(&In) -> Timestamp + Clone + Send + 'static> Trans
     type Node<N: Chain<In> + 'static> = EventTimeNode<F, N>;
 
     fn node<N: Chain<In> + 'static>(&self, next: N, build: &mut TaskBuild<'_>) -> Result<EventTimeNode<F, N>> {
-        let mut known = BTreeMap::new();
+        let (mut known, mut left) = (BTreeMap::new(), Timestamp::MIN);
         for part in &build.restore(&self.name).inline {
+            if let Some(bytes) = part.get(INLINE_LEFT) {
+                left = left.max(decode_inline(&self.name, INLINE_LEFT, bytes)?);
+            }
             if let Some(bytes) = part.get(INLINE) {
                 let clocks: Clocks = decode_inline(&self.name, INLINE, bytes)?;
                 for (id, greatest) in clocks.splits {
@@ -97,6 +101,8 @@ impl<In: Send + 'static, F: Fn(&In) -> Timestamp + Clone + Send + 'static> Trans
             current: 0,
             sent: Timestamp::MIN,
             moved: false,
+            left,
+            idle_due: false,
             next,
         })
     }
@@ -136,11 +142,17 @@ pub struct EventTimeNode<F, N> {
     current: usize,
     sent: Timestamp,
     moved: bool,
+    /// The watermark that the last split left behind when it ended. It is due when the reader turns out to have no other: a split that
+    /// follows may begin with earlier times.
+    left: Timestamp,
+    /// The reader is idle, and that has not been passed on.
+    idle_due: bool,
     next: N,
 }
 
 impl<F, N> EventTimeNode<F, N> {
     fn open(&mut self, slot: u32, id: &str) {
+        (self.left, self.idle_due) = (Timestamp::MIN, false);
         let greatest = self.known.remove(id).unwrap_or(Timestamp::MIN);
         self.splits.push(Split { slot, id: id.to_owned(), greatest, begun: slot == NO_SLOT, fresh: false, active_at: None, idle: false });
         self.moved = true;
@@ -218,6 +230,9 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
                 return Ok(());
             }
             Control::SplitEnded(slot) => {
+                if self.splits.iter().all(|s| s.slot == *slot) {
+                    self.left = self.watermark().unwrap_or(Timestamp::MIN);
+                }
                 self.splits.retain(|s| s.slot != *slot);
                 self.current = 0;
                 self.moved = true;
@@ -230,7 +245,14 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
                 let bytes = encode_inline(&self.clocks());
                 if let Some(part) = context.part(&self.name) {
                     part.inline.insert(INLINE.into(), bytes);
+                    if self.left > self.sent {
+                        part.inline.insert(INLINE_LEFT.into(), encode_inline(&self.left));
+                    }
                 }
+            }
+            Control::Idle if self.left > self.sent => {
+                self.idle_due = true;
+                return Ok(());
             }
             Control::Idle | Control::EpochAbandoned(_) | Control::EpochDurable(_) | Control::End => {}
         }
@@ -241,6 +263,18 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
         let mut activity = self.next.work(context)?;
         let look_at = self.look_for_idle(context.now, self.next.room());
         activity = activity.and(Activity { more: false, wake_at: look_at });
+        if self.idle_due && self.next.room() {
+            let left = std::mem::replace(&mut self.left, Timestamp::MIN);
+            // First the watermark, which may make work, then that nothing follows.
+            if left > self.sent {
+                self.sent = left;
+                self.next.control(&Control::Watermark(left), context)?;
+                activity.more = true;
+                return Ok(activity.and(self.next.work(context)?));
+            }
+            self.idle_due = false;
+            self.next.control(&Control::Idle, context)?;
+        }
         if self.moved && self.next.room() {
             self.moved = false;
             if let Some(watermark) = self.watermark()
@@ -306,6 +340,8 @@ mod tests {
             current: 0,
             sent: Timestamp::MIN,
             moved: false,
+            left: Timestamp::MIN,
+            idle_due: false,
             next: Heard::default(),
         };
         for slot in 0..splits {
@@ -379,5 +415,37 @@ mod tests {
         assert_eq!(heard(&mut node, 0), [Some(499)]);
         assert_eq!(heard(&mut node, IDLE_MS), [Some(1999)]);
         assert_eq!(heard(&mut node, IDLE_MS), [None]);
+    }
+
+    #[test]
+    fn what_the_last_split_left_behind_is_said_when_there_is_no_other() {
+        let mut node = node(1);
+        control(&mut node, &Control::SplitBegan(0));
+        node.push(500, Timestamp::MIN);
+        control(&mut node, &Control::SplitEnded(0));
+        assert_eq!(heard(&mut node, 0), [], "another split may follow and begin earlier");
+        control(&mut node, &Control::SplitOpened { slot: 1, id: "split-1".into() });
+        control(&mut node, &Control::SplitBegan(1));
+        node.push(100, Timestamp::MIN);
+        assert_eq!(heard(&mut node, 0), [Some(99)], "its records are not late");
+        node.push(600, Timestamp::MIN);
+        control(&mut node, &Control::SplitEnded(1));
+        control(&mut node, &Control::Idle);
+        assert_eq!(heard(&mut node, 0), [Some(599)], "first the watermark");
+        assert_eq!(heard(&mut node, 0), [None], "then that nothing follows");
+        assert_eq!(heard(&mut node, 0), []);
+        control(&mut node, &Control::Idle);
+        assert_eq!(heard(&mut node, 0), [None], "without anything left, at once");
+    }
+
+    #[test]
+    fn a_split_that_comes_after_all_takes_back_what_was_left() {
+        let mut node = node(1);
+        control(&mut node, &Control::SplitBegan(0));
+        node.push(500, Timestamp::MIN);
+        control(&mut node, &Control::SplitEnded(0));
+        control(&mut node, &Control::Idle);
+        control(&mut node, &Control::SplitOpened { slot: 1, id: "split-1".into() });
+        assert_eq!(heard(&mut node, 0), []);
     }
 }
