@@ -1,0 +1,262 @@
+//! Requests about transactions: describe one, list all, end one, fence its producer.
+
+use std::fmt;
+
+use kafka_protocol::ResponseError;
+use kafka_protocol::error::ParseResponseErrorCode;
+use kafka_protocol::messages::{
+    DescribeTransactionsRequest, EndTxnRequest, InitProducerIdRequest, ListTransactionsRequest, ProducerId, TransactionalId,
+};
+use kafka_protocol::protocol::{Request, StrBytes};
+use staunch_types::{Error, ErrorKind, Result};
+
+use super::{Control, CoordinatorKind, Target, connection, refused};
+use crate::codes;
+use crate::settings::Address;
+
+/// A producer: who may write and end transactions under a transactional id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Producer {
+    /// Its id.
+    pub id: i64,
+    /// Its epoch in Kafka's sense: a higher one fences the lower.
+    pub epoch: i16,
+}
+
+/// What a coordinator knows about a transactional id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Described {
+    /// Nothing: it was never used, or so long ago that it is forgotten.
+    Unknown,
+    /// Its last transaction.
+    Known(Transaction),
+}
+
+/// The last transaction of a transactional id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// How far it is.
+    pub phase: TransactionPhase,
+    /// Whose it is.
+    pub producer: Producer,
+    /// After how long without a decision the broker aborts it.
+    pub timeout_ms: i32,
+    /// When it began, by the coordinator's clock, in milliseconds since 1970-01-01 UTC; none when none has begun.
+    pub start_ms: Option<i64>,
+    /// Partitions that still belong to it, by topic.
+    pub partitions: Vec<(String, Vec<i32>)>,
+}
+
+/// How far a transaction is, by the coordinator's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TransactionPhase {
+    /// The producer has begun none.
+    Empty,
+    /// Open.
+    Ongoing,
+    /// To be committed, beyond doubt; markers are being written.
+    PrepareCommit,
+    /// To be aborted, beyond doubt; markers are being written.
+    PrepareAbort,
+    /// Committed.
+    CompleteCommit,
+    /// Aborted.
+    CompleteAbort,
+    /// Being forgotten.
+    Dead,
+    /// About to be aborted, since its producer is being fenced.
+    PrepareEpochFence,
+}
+
+/// A transactional id in a list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// The transactional id.
+    pub transactional_id: String,
+    /// The producer's id.
+    pub producer_id: i64,
+    /// How far its last transaction is.
+    pub phase: TransactionPhase,
+}
+
+/// How a transaction is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// All becomes visible.
+    Commit,
+    /// Nothing becomes visible.
+    Abort,
+}
+
+/// The answer to the end of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Decided as asked, and durably so; or it had been before. Markers may come a moment later.
+    AsAsked,
+    /// There is no open transaction, or it was decided otherwise: ask what became of it.
+    NotOpen,
+    /// A newer producer has the transactional id.
+    Fenced,
+    /// The coordinator does not know this producer under this transactional id.
+    UnknownProducer,
+}
+
+impl TransactionPhase {
+    const ALL: [(TransactionPhase, &str); 8] = [
+        (TransactionPhase::Empty, "Empty"),
+        (TransactionPhase::Ongoing, "Ongoing"),
+        (TransactionPhase::PrepareCommit, "PrepareCommit"),
+        (TransactionPhase::PrepareAbort, "PrepareAbort"),
+        (TransactionPhase::CompleteCommit, "CompleteCommit"),
+        (TransactionPhase::CompleteAbort, "CompleteAbort"),
+        (TransactionPhase::Dead, "Dead"),
+        (TransactionPhase::PrepareEpochFence, "PrepareEpochFence"),
+    ];
+
+    fn parse(text: &str) -> Option<TransactionPhase> {
+        TransactionPhase::ALL.iter().find(|(_, name)| *name == text).map(|(phase, _)| *phase)
+    }
+
+    /// Whether it is not decided yet, so that its records hold up readers.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        match self {
+            TransactionPhase::Ongoing | TransactionPhase::PrepareEpochFence => true,
+            TransactionPhase::Empty
+            | TransactionPhase::PrepareCommit
+            | TransactionPhase::PrepareAbort
+            | TransactionPhase::CompleteCommit
+            | TransactionPhase::CompleteAbort
+            | TransactionPhase::Dead => false,
+        }
+    }
+}
+
+impl fmt::Display for TransactionPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(TransactionPhase::ALL.iter().find(|(phase, _)| phase == self).map_or("", |(_, name)| name))
+    }
+}
+
+impl fmt::Display for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "producer_id={} producer_epoch={}", self.id, self.epoch)
+    }
+}
+
+impl Control {
+    /// What the coordinator knows about a transactional id. Changes nothing.
+    ///
+    /// # Errors
+    /// `Retry` when it does not answer, `Invalid` when this user may not ask.
+    pub fn describe_transaction(&mut self, transactional_id: &str) -> Result<Described> {
+        let request = DescribeTransactionsRequest::default().with_transactional_ids(vec![wire_id(transactional_id)]);
+        let about = format!("transactional_id={transactional_id}");
+        let target = Target::Coordinator(CoordinatorKind::Transaction, transactional_id);
+        let answer =
+            self.ask(&target, 0..=0, &request, &about, |answer| answer.transaction_states.first().map_or(-1, |found| found.error_code))?;
+        let asked = self.asked(CoordinatorKind::Transaction, transactional_id);
+        let Some(found) = answer.transaction_states.into_iter().next() else {
+            return Err(refused(DescribeTransactionsRequest::KEY, &about, ResponseError::UnknownServerError, &asked));
+        };
+        match found.error_code.err() {
+            None => {}
+            Some(ResponseError::TransactionalIdNotFound) => return Ok(Described::Unknown),
+            Some(code) => return Err(refused(DescribeTransactionsRequest::KEY, &about, code, &asked)),
+        }
+        Ok(Described::Known(Transaction {
+            phase: phase(&found.transaction_state, &about, &asked)?,
+            producer: Producer { id: found.producer_id.0, epoch: found.producer_epoch },
+            timeout_ms: found.transaction_timeout_ms,
+            start_ms: (found.transaction_start_time_ms >= 0).then_some(found.transaction_start_time_ms),
+            partitions: found.topics.into_iter().map(|topic| (topic.topic.to_string(), topic.partitions)).collect(),
+        }))
+    }
+
+    /// All transactional ids that begin with a prefix, at every broker, in order. An id whose coordinator moves meanwhile is not missed:
+    /// the list is made anew until every broker has answered.
+    ///
+    /// # Errors
+    /// `Retry` when a broker does not answer. Ids that this user may not describe are not listed.
+    pub fn list_transactions(&mut self, prefix: &str) -> Result<Vec<Listed>> {
+        let about = format!("prefix={prefix}");
+        self.persist(ListTransactionsRequest::KEY, &about, |control| {
+            let mut found = Vec::new();
+            let mut answered = control.settings.bootstrap[0].clone();
+            for broker in control.cluster()?.brokers {
+                let answer = control.on(&broker.address, |connection| connection.call(0..=0, &ListTransactionsRequest::default()))?;
+                answered = broker.address;
+                if answer.error_code != 0 {
+                    return Ok((answer.error_code, answered, Vec::new()));
+                }
+                for listed in answer.transaction_states {
+                    let transactional_id = listed.transactional_id.to_string();
+                    if transactional_id.starts_with(prefix) {
+                        let phase = phase(&listed.transaction_state, &format!("transactional_id={transactional_id}"), &answered)?;
+                        found.push(Listed { transactional_id, producer_id: listed.producer_id.0, phase });
+                    }
+                }
+            }
+            found.sort();
+            found.dedup();
+            Ok((0, answered, found))
+        })
+    }
+
+    /// Ends the open transaction of a producer. Repeating it is harmless as long as the producer begins no other one: whoever calls has
+    /// described the transaction before and compared its start.
+    ///
+    /// # Errors
+    /// `Retry` when it is not known whether it happened, `Invalid` when this user may not do it.
+    pub fn end_transaction(&mut self, transactional_id: &str, producer: Producer, decision: Decision) -> Result<Ended> {
+        let request = EndTxnRequest::default().with_transactional_id(wire_id(transactional_id)).with_producer_id(ProducerId(producer.id));
+        let request = request.with_producer_epoch(producer.epoch).with_committed(decision == Decision::Commit);
+        let about = format!("transactional_id={transactional_id} {producer}");
+        let target = Target::Coordinator(CoordinatorKind::Transaction, transactional_id);
+        // From version 5 on the broker raises the producer's epoch, which librdkafka does not expect; below 2 two errors look alike.
+        let answer = self.ask(&target, 2..=4, &request, &about, |answer| answer.error_code)?;
+        match answer.error_code.err() {
+            None => Ok(Ended::AsAsked),
+            Some(ResponseError::InvalidTxnState) => Ok(Ended::NotOpen),
+            Some(ResponseError::ProducerFenced | ResponseError::InvalidProducerEpoch) => Ok(Ended::Fenced),
+            Some(ResponseError::InvalidProducerIdMapping) => Ok(Ended::UnknownProducer),
+            Some(code) => Err(refused(EndTxnRequest::KEY, &about, code, &self.asked(CoordinatorKind::Transaction, transactional_id))),
+        }
+    }
+
+    /// Takes a transactional id over: aborts what is open under it and fences its producer. Gives the producer that has it now.
+    ///
+    /// # Errors
+    /// `Retry` when the coordinator does not answer, `Invalid` when this user may not do it or the timeout is above the broker's maximum.
+    pub fn fence(&mut self, transactional_id: &str, timeout_ms: i32) -> Result<Producer> {
+        let request = InitProducerIdRequest::default().with_transactional_id(Some(wire_id(transactional_id)));
+        let request = request.with_transaction_timeout_ms(timeout_ms).with_producer_id(ProducerId(-1)).with_producer_epoch(-1);
+        let about = format!("transactional_id={transactional_id}");
+        let target = Target::Coordinator(CoordinatorKind::Transaction, transactional_id);
+        let answer = self.ask(&target, 3..=4, &request, &about, |answer| answer.error_code)?;
+        let asked = self.asked(CoordinatorKind::Transaction, transactional_id);
+        match answer.error_code.err() {
+            None => Ok(Producer { id: answer.producer_id.0, epoch: answer.producer_epoch }),
+            Some(ResponseError::InvalidTransactionTimeout) => {
+                let what = format!("the broker does not take a transaction timeout of {timeout_ms} ms");
+                let error = Error::new(ErrorKind::Invalid, codes::TIMEOUT_REFUSED, what).at(format!("{about} broker={asked}"));
+                Err(error.remedy("lower transaction.timeout.ms, or raise the broker's transaction.max.timeout.ms"))
+            }
+            Some(code) => Err(refused(InitProducerIdRequest::KEY, &about, code, &asked)),
+        }
+    }
+}
+
+pub(super) fn wire_id(transactional_id: &str) -> TransactionalId {
+    TransactionalId(StrBytes::from_string(transactional_id.into()))
+}
+
+fn phase(text: &str, about: &str, broker: &Address) -> Result<TransactionPhase> {
+    TransactionPhase::parse(text).ok_or_else(|| {
+        let what = format!("the broker names a phase of a transaction that this program does not know: {text:?}");
+        let error = Error::new(ErrorKind::Invalid, codes::PHASE_UNKNOWN, what).at(format!("{about} broker={broker}"));
+        error
+            .remedy("use a newer version of this program; this one does not guess")
+            .cause(connection::name(DescribeTransactionsRequest::KEY))
+    })
+}

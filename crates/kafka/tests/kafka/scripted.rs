@@ -1,0 +1,237 @@
+//! What the control client does about answers that a healthy broker seldom gives, from a broker that follows a script.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::describe_transactions_response::TransactionState;
+use kafka_protocol::messages::{
+    ApiKey, ApiVersionsResponse, DescribeTransactionsResponse, EndTxnResponse, FindCoordinatorResponse, RequestHeader,
+};
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
+use staunch_kafka::control::{Decision, Described, Ended, Interrupt, Producer, TransactionPhase};
+use staunch_kafka::{ClientSettings, Control};
+use staunch_types::{Error, ErrorKind};
+
+const CONCURRENT_TRANSACTIONS: i16 = 51;
+const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
+const NOT_COORDINATOR: i16 = 16;
+const INVALID_RECORD: i16 = 87;
+const ATTEMPTS_MAX: u32 = 8;
+/// Requests that are remembered.
+const HEARD_MAX: usize = 1000;
+const PRODUCER: Producer = Producer { id: 1, epoch: 0 };
+
+/// What the broker does about a request about transactions. The last line of a script is followed for ever.
+#[derive(Clone, Debug)]
+enum Line {
+    /// Answers with an error code.
+    Code(i16),
+    /// Answers that all is well, and that the transaction is in this phase.
+    Phase(&'static str),
+    /// Closes the connection: it is not known whether the request was done.
+    Close,
+    /// Answers another request.
+    OtherNumber,
+    /// Answers with these bytes.
+    Raw(&'static [u8]),
+}
+
+/// A broker that tells what it was asked.
+struct Scripted {
+    address: String,
+    heard: Receiver<ApiKey>,
+}
+
+impl Scripted {
+    fn start(script: Vec<Line>) -> Scripted {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let (tell, heard) = sync_channel(HEARD_MAX);
+        thread::spawn(move || {
+            let mut script = script;
+            for socket in listener.incoming().map_while(Result::ok) {
+                serve(socket, port, &mut script, |key| tell.try_send(key).is_ok());
+            }
+        });
+        Scripted { address: format!("127.0.0.1:{port}"), heard }
+    }
+
+    fn control(&self, interrupt: Interrupt) -> Control {
+        let settings = [("bootstrap.servers".to_owned(), self.address.clone())].into();
+        let settings = ClientSettings::parse(&settings).expect("settings");
+        Control::new(ClientSettings { attempts_max: ATTEMPTS_MAX, ..settings }, interrupt).expect("a client")
+    }
+
+    /// The requests so far, without those for versions.
+    fn heard(&self) -> Vec<ApiKey> {
+        self.heard.try_iter().filter(|key| *key != ApiKey::ApiVersions).collect()
+    }
+
+    fn describe(&self) -> Result<Described, Error> {
+        self.control(Interrupt::default()).describe_transaction("id")
+    }
+
+    fn commit(&self) -> Result<Ended, Error> {
+        self.control(Interrupt::default()).end_transaction("id", PRODUCER, Decision::Commit)
+    }
+}
+
+/// Serves one connection until it ends or the script closes it.
+fn serve(mut socket: TcpStream, port: u16, script: &mut Vec<Line>, hear: impl Fn(ApiKey) -> bool) {
+    while let Some((key, version, number)) = receive(&mut socket) {
+        if !hear(key) {
+            return;
+        }
+        let (mut number, header, mut body) = match key {
+            ApiKey::ApiVersions => (number, 0, encoded(&versions(), version)),
+            ApiKey::FindCoordinator => {
+                let found = FindCoordinatorResponse::default().with_host(StrBytes::from_static_str("127.0.0.1")).with_port(port.into());
+                (number, FindCoordinatorResponse::header_version(version), encoded(&found, version))
+            }
+            _ => {
+                let line = if script.len() > 1 { script.remove(0) } else { script[0].clone() };
+                match answer(&line, key, version) {
+                    None => return,
+                    Some((header, body)) => (if let Line::OtherNumber = line { number + 1 } else { number }, header, body),
+                }
+            }
+        };
+        if body.starts_with(HUGE) {
+            (number, body) = (i32::MAX, Bytes::new());
+        }
+        let mut frame = number.to_be_bytes().to_vec();
+        frame.extend(std::iter::repeat_n(0, usize::from(header > 0)));
+        frame.extend(&body);
+        let length = if number == i32::MAX { u32::MAX } else { u32::try_from(frame.len()).expect("small") };
+        if socket.write_all(&length.to_be_bytes()).and_then(|()| socket.write_all(&frame)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Stands for an answer that says to be larger than any.
+const HUGE: &[u8] = b"huge";
+
+fn answer(line: &Line, key: ApiKey, version: i16) -> Option<(i16, Bytes)> {
+    let (code, phase) = match line {
+        Line::Code(code) => (*code, ""),
+        Line::Phase(phase) => (0, *phase),
+        Line::OtherNumber => (0, "Ongoing"),
+        Line::Raw(bytes) => return Some((1, Bytes::from_static(bytes))),
+        Line::Close => return None,
+    };
+    if key == ApiKey::EndTxn {
+        return Some((EndTxnResponse::header_version(version), encoded(&EndTxnResponse::default().with_error_code(code), version)));
+    }
+    let found = TransactionState::default().with_error_code(code).with_transaction_state(StrBytes::from_static_str(phase));
+    let described = DescribeTransactionsResponse::default().with_transaction_states(vec![found]);
+    Some((DescribeTransactionsResponse::header_version(version), encoded(&described, version)))
+}
+
+fn versions() -> ApiVersionsResponse {
+    let offer = |key: ApiKey, max: i16| ApiVersion::default().with_api_key(key as i16).with_min_version(0).with_max_version(max);
+    let offers = [(ApiKey::ApiVersions, 3), (ApiKey::FindCoordinator, 3), (ApiKey::DescribeTransactions, 0), (ApiKey::EndTxn, 3)];
+    ApiVersionsResponse::default().with_api_keys(offers.map(|(key, max)| offer(key, max)).to_vec())
+}
+
+fn encoded<T: Encodable>(message: &T, version: i16) -> Bytes {
+    let mut bytes = BytesMut::new();
+    message.encode(&mut bytes, version).expect("a message of the protocol");
+    bytes.freeze()
+}
+
+fn receive(socket: &mut TcpStream) -> Option<(ApiKey, i16, i32)> {
+    let mut length = [0; 4];
+    socket.read_exact(&mut length).ok()?;
+    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+    socket.read_exact(&mut frame).ok()?;
+    let head = RequestHeader::decode(&mut Bytes::from(frame), 1).expect("a header");
+    let key = ApiKey::try_from(head.request_api_key).expect("a request of the protocol");
+    Some((key, head.request_api_version, head.correlation_id))
+}
+
+#[test]
+fn a_coordinator_that_moved_is_looked_for_again() {
+    let broker = Scripted::start(vec![Line::Code(NOT_COORDINATOR), Line::Phase("Ongoing")]);
+    let Described::Known(found) = broker.describe().expect("an answer") else { panic!("it is known") };
+    assert_eq!(found.phase, TransactionPhase::Ongoing);
+    let twice = [ApiKey::FindCoordinator, ApiKey::DescribeTransactions, ApiKey::FindCoordinator, ApiKey::DescribeTransactions];
+    assert_eq!(broker.heard(), twice);
+}
+
+#[test]
+fn a_coordinator_that_is_busy_is_asked_again_without_looking_for_another() {
+    let busy = Line::Code(COORDINATOR_LOAD_IN_PROGRESS);
+    let broker = Scripted::start(vec![busy.clone(), Line::Code(CONCURRENT_TRANSACTIONS), busy, Line::Code(0)]);
+    assert_eq!(broker.commit().expect("an answer"), Ended::AsAsked);
+    assert_eq!(broker.heard(), [vec![ApiKey::FindCoordinator], vec![ApiKey::EndTxn; 4]].concat());
+}
+
+#[test]
+fn an_error_that_does_not_pass_ends_after_a_bounded_number_of_attempts() {
+    let broker = Scripted::start(vec![Line::Code(CONCURRENT_TRANSACTIONS)]);
+    let error = broker.commit().expect_err("it never ends");
+    assert_eq!((error.code(), error.kind()), ("K020", ErrorKind::Retry), "{error}");
+    assert!(error.to_string().contains("transactional_id=id") && error.to_string().contains(&broker.address), "{error}");
+    assert_eq!(broker.heard(), [vec![ApiKey::FindCoordinator], vec![ApiKey::EndTxn; ATTEMPTS_MAX as usize]].concat());
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_repeated_on_a_new_connection() {
+    let broker = Scripted::start(vec![Line::Close, Line::Code(0)]);
+    assert_eq!(broker.commit().expect("an answer"), Ended::AsAsked);
+    let twice = [ApiKey::FindCoordinator, ApiKey::EndTxn, ApiKey::FindCoordinator, ApiKey::EndTxn];
+    assert_eq!(broker.heard(), twice);
+}
+
+#[test]
+fn a_commit_that_is_never_answered_is_not_known_to_have_failed() {
+    let broker = Scripted::start(vec![Line::Close]);
+    let error = broker.commit().expect_err("no answer comes");
+    assert_eq!((error.code(), error.kind()), ("K011", ErrorKind::Retry), "{error}");
+    let asked = broker.heard().iter().filter(|key| **key == ApiKey::EndTxn).count();
+    assert_eq!(asked, 2, "a request that is not answered costs more of the patience");
+}
+
+#[test]
+fn answers_that_break_the_protocol_are_errors_and_not_answers() {
+    for (line, code) in
+        [(Line::OtherNumber, "K015"), (Line::Raw(b"\0"), "K015"), (Line::Raw(HUGE), "K011"), (Line::Phase("Sideways"), "K025")]
+    {
+        let broker = Scripted::start(vec![line.clone()]);
+        let error = broker.describe().expect_err("it cannot be read");
+        assert_eq!(error.code(), code, "{line:?}: {error}");
+        assert!(error.to_string().contains(&broker.address), "{error}");
+    }
+}
+
+#[test]
+fn an_error_nobody_expects_is_reported_by_its_name() {
+    let broker = Scripted::start(vec![Line::Code(INVALID_RECORD)]);
+    for error in [broker.describe().map(|_| ()).expect_err("refused"), broker.commit().map(|_| ()).expect_err("refused")] {
+        assert_eq!((error.code(), error.kind()), ("K022", ErrorKind::Restart), "{error}");
+        assert!(error.to_string().contains("invalid record") || error.to_string().contains("InvalidRecord"), "{error}");
+    }
+}
+
+#[test]
+fn a_broker_without_the_request_is_named_too_old() {
+    let broker = Scripted::start(vec![Line::Code(0)]);
+    let error = broker.control(Interrupt::default()).list_transactions("").expect_err("it offers neither request");
+    assert_eq!((error.code(), error.kind()), ("K014", ErrorKind::Invalid), "{error}");
+    assert!(error.to_string().contains("Kafka 3.0"), "{error}");
+}
+
+#[test]
+fn an_interrupted_client_gives_up_at_its_next_wait() {
+    let broker = Scripted::start(vec![Line::Code(CONCURRENT_TRANSACTIONS)]);
+    let interrupt = Interrupt::default();
+    interrupt.interrupt();
+    let error = broker.control(interrupt).end_transaction("id", PRODUCER, Decision::Commit).expect_err("it does not wait");
+    assert_eq!((error.code(), error.kind()), ("K023", ErrorKind::Retry), "{error}");
+    assert_eq!(broker.heard(), [ApiKey::FindCoordinator, ApiKey::EndTxn]);
+}

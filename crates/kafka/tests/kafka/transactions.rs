@@ -1,0 +1,174 @@
+//! Transactions, their coordinator and their readers.
+
+use staunch_kafka::control::{Decision, Described, Ended, Producer, TransactionPhase};
+use staunch_kafka_testbed::shared;
+
+use crate::writer::{Writer, committed, control, described, judged_topic};
+
+const MINUTE_MS: u32 = 60_000;
+
+#[test]
+fn a_transaction_outlives_its_producer_and_another_client_commits_it() {
+    let mut judge = judged_topic(shared(), "outlives");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "outlives", MINUTE_MS);
+    writer.begin();
+    writer.write("outlives", &["a", "b"]);
+    let open = described(&mut control, "outlives");
+    assert_eq!((open.phase, open.timeout_ms), (TransactionPhase::Ongoing, 60_000));
+    assert_eq!(open.partitions, [("outlives".to_owned(), vec![0])]);
+    drop(writer);
+    assert_eq!(described(&mut control, "outlives"), open, "the end of the producer changes nothing");
+    let ends = judge.ends("outlives").expect("ends");
+    assert_eq!((ends[0].high_watermark, ends[0].last_stable_offset), (2, 0), "written, and not visible");
+    assert_eq!(judge.read("outlives").expect("records"), []);
+
+    assert_eq!(control.end_transaction("outlives", open.producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
+    assert_eq!(committed(&mut judge, "outlives"), ["a", "b"]);
+    let done = described(&mut control, "outlives");
+    assert_eq!((done.phase, done.producer, done.start_ms), (TransactionPhase::CompleteCommit, open.producer, open.start_ms));
+}
+
+#[test]
+fn a_repeated_commit_is_answered_like_the_first_and_changes_nothing() {
+    let mut judge = judged_topic(shared(), "repeated");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "repeated", MINUTE_MS);
+    writer.begin();
+    writer.write("repeated", &["a"]);
+    let producer = described(&mut control, "repeated").producer;
+    // The first repetition finds the markers under way, or not; the last one finds them written.
+    for _ in 0..2 {
+        assert_eq!(control.end_transaction("repeated", producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
+    }
+    assert_eq!(committed(&mut judge, "repeated"), ["a"]);
+    let end = judge.settle("repeated").expect("ends");
+    assert_eq!(control.end_transaction("repeated", producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
+    assert_eq!(control.end_transaction("repeated", producer, Decision::Abort).expect("an answer"), Ended::NotOpen);
+    assert_eq!(judge.settle("repeated").expect("ends"), end, "no further marker was written");
+}
+
+#[test]
+fn a_commit_after_an_abort_is_refused() {
+    let mut judge = judged_topic(shared(), "aborted");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "aborted", MINUTE_MS);
+    writer.begin();
+    writer.write("aborted", &["a"]);
+    let open = described(&mut control, "aborted");
+    assert_eq!(control.end_transaction("aborted", open.producer, Decision::Abort).expect("an answer"), Ended::AsAsked);
+    assert_eq!(control.end_transaction("aborted", open.producer, Decision::Commit).expect("an answer"), Ended::NotOpen);
+    assert_eq!(committed(&mut judge, "aborted"), Vec::<String>::new());
+    let done = described(&mut control, "aborted");
+    assert_eq!((done.phase, done.producer, done.start_ms), (TransactionPhase::CompleteAbort, open.producer, open.start_ms));
+}
+
+#[test]
+fn a_transaction_past_its_timeout_is_aborted_with_its_epoch_raised_and_its_start_kept() {
+    let mut judge = judged_topic(shared(), "expired");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "expired", 2_000);
+    writer.begin();
+    writer.write("expired", &["a"]);
+    let open = described(&mut control, "expired");
+    assert_eq!(committed(&mut judge, "expired"), Vec::<String>::new());
+    let done = described(&mut control, "expired");
+    let raised = Producer { epoch: open.producer.epoch + 1, ..open.producer };
+    assert_eq!((done.phase, done.producer, done.start_ms), (TransactionPhase::CompleteAbort, raised, open.start_ms));
+    assert_ne!(control.end_transaction("expired", open.producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
+    assert_eq!(committed(&mut judge, "expired"), Vec::<String>::new());
+}
+
+#[test]
+fn an_id_that_was_never_used_is_unknown() {
+    let mut control = control(shared());
+    assert_eq!(control.describe_transaction("never-used").expect("an answer"), Described::Unknown);
+    let nobody = Producer { id: 4711, epoch: 0 };
+    assert_eq!(control.end_transaction("never-used", nobody, Decision::Commit).expect("an answer"), Ended::UnknownProducer);
+}
+
+#[test]
+fn two_transactions_of_one_handle_differ_in_nothing_but_their_start() {
+    let mut judge = judged_topic(shared(), "trap");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "trap", MINUTE_MS);
+    writer.begin();
+    writer.write("trap", &["first"]);
+    let first = described(&mut control, "trap");
+    writer.commit();
+    writer.begin();
+    writer.write("trap", &["half of the second"]);
+    let second = described(&mut control, "trap");
+    assert_eq!((first.producer, first.phase), (second.producer, second.phase));
+    assert!(first.start_ms < second.start_ms, "{first:?} {second:?}");
+    // The trap: who ends the first by id and epoch commits the half of the second.
+    assert_eq!(control.end_transaction("trap", first.producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
+    assert_eq!(committed(&mut judge, "trap"), ["first", "half of the second"]);
+}
+
+#[test]
+fn a_new_handle_of_the_same_id_aborts_what_was_prepared() {
+    let mut judge = judged_topic(shared(), "taken-over");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "taken-over", MINUTE_MS);
+    writer.begin();
+    writer.write("taken-over", &["a"]);
+    let open = described(&mut control, "taken-over");
+    let _second = Writer::open(shared(), "taken-over", MINUTE_MS);
+    assert_eq!(committed(&mut judge, "taken-over"), Vec::<String>::new());
+    let now = described(&mut control, "taken-over");
+    assert_eq!((now.phase, now.producer.id, now.start_ms), (TransactionPhase::Empty, open.producer.id, None));
+    assert!(now.producer.epoch > open.producer.epoch);
+    assert_eq!(control.end_transaction("taken-over", open.producer, Decision::Commit).expect("an answer"), Ended::Fenced);
+}
+
+#[test]
+fn a_fenced_handle_can_commit_nothing() {
+    let mut judge = judged_topic(shared(), "fenced");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "fenced", MINUTE_MS);
+    writer.begin();
+    writer.write("fenced", &["a"]);
+    let open = described(&mut control, "fenced");
+    let now = control.fence("fenced", 60_000).expect("the coordinator answers");
+    assert!(now.epoch > open.producer.epoch, "{now:?}");
+    writer.try_commit().expect_err("a newer producer has the id");
+    assert_eq!(committed(&mut judge, "fenced"), Vec::<String>::new());
+    let error = control.fence("fenced", 100_000_000).expect_err("above the broker's maximum");
+    assert_eq!(error.code(), "K024", "{error}");
+}
+
+#[test]
+fn a_handle_goes_on_after_another_client_committed_for_it() {
+    let mut judge = judged_topic(shared(), "for-it");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "for-it", MINUTE_MS);
+    writer.begin();
+    writer.write("for-it", &["a"]);
+    let open = described(&mut control, "for-it");
+    assert_eq!(control.end_transaction("for-it", open.producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
+    writer.commit();
+    writer.begin();
+    writer.write("for-it", &["b"]);
+    writer.commit();
+    assert_eq!(committed(&mut judge, "for-it"), ["a", "b"]);
+    assert_eq!(described(&mut control, "for-it").producer, open.producer);
+}
+
+#[test]
+fn the_list_has_every_id_with_the_prefix_and_agrees_with_the_tool_of_kafka() {
+    let mut control = control(shared());
+    let _judge = judged_topic(shared(), "listed");
+    let writers = ["list/a", "list/b", "other/list/c"].map(|id| Writer::open(shared(), id, MINUTE_MS));
+    writers[1].begin();
+    writers[1].write("listed", &["open"]);
+    let listed = control.list_transactions("list/").expect("a list");
+    let seen: Vec<(&str, TransactionPhase)> = listed.iter().map(|l| (l.transactional_id.as_str(), l.phase)).collect();
+    assert_eq!(seen, [("list/a", TransactionPhase::Empty), ("list/b", TransactionPhase::Ongoing)]);
+    let tool = shared().transactions().expect("the tool's list");
+    let of_tool = |id: &str| tool.iter().find(|t| t.transactional_id == id).map(|t| (t.producer_id, t.phase.clone()));
+    for ours in &listed {
+        assert_eq!(of_tool(&ours.transactional_id), Some((ours.producer_id, ours.phase.to_string())));
+    }
+    writers[1].abort();
+}
