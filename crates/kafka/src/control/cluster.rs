@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::error::ParseResponseErrorCode;
+use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{DescribeClusterRequest, DescribeConfigsRequest, MetadataRequest, TopicName};
@@ -95,19 +96,28 @@ impl Control {
     /// # Errors
     /// `Retry` when no broker answers, `Invalid` when it refuses us.
     pub fn cluster(&mut self) -> Result<Cluster> {
+        let about = "of the cluster";
+        let (code, cluster) = self.persist(DescribeClusterRequest::KEY, about, |control| {
+            let (code, address, cluster) = control.cluster_once()?;
+            Ok((code, address, (code, cluster)))
+        })?;
+        self.done(DescribeClusterRequest::KEY, about, code)?;
+        Ok(cluster)
+    }
+
+    /// One attempt: the error code, who answered, and the answer.
+    pub(super) fn cluster_once(&mut self) -> Result<(i16, Address, Cluster)> {
         let request = DescribeClusterRequest::default().with_include_cluster_authorized_operations(true).with_endpoint_type(1);
-        let answer = self.ask(&Target::Any, 0..=1, &request, "of the cluster", |answer| answer.error_code)?;
-        self.done(DescribeClusterRequest::KEY, "of the cluster", answer.error_code)?;
-        let brokers: Vec<Broker> = answer
-            .brokers
-            .iter()
-            .map(|b| Broker {
-                node: b.broker_id.0,
-                address: Address { host: b.host.to_string(), port: u16::try_from(b.port).unwrap_or_default() },
-            })
-            .collect();
+        let address = self.locate(&Target::Any)?;
+        let answer = self.on(&address, |connection| connection.call(0..=1, &request))?;
+        let broker = |b: DescribeClusterBroker| Broker {
+            node: b.broker_id.0,
+            address: Address { host: b.host.to_string(), port: u16::try_from(b.port).unwrap_or_default() },
+        };
+        let brokers: Vec<Broker> = answer.brokers.into_iter().map(broker).collect();
         self.brokers = brokers.iter().map(|broker| broker.address.clone()).collect();
-        Ok(Cluster { id: answer.cluster_id.to_string(), brokers, allowed: Allowed(answer.cluster_authorized_operations) })
+        let cluster = Cluster { id: answer.cluster_id.to_string(), brokers, allowed: Allowed(answer.cluster_authorized_operations) };
+        Ok((answer.error_code, address, cluster))
     }
 
     /// A topic; `None` when there is none of this name. Never makes one.

@@ -1,5 +1,6 @@
 //! Requests about transactions: describe one, list all, end one, fence its producer.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use kafka_protocol::ResponseError;
@@ -173,21 +174,25 @@ impl Control {
         }))
     }
 
-    /// All transactional ids that begin with a prefix, at every broker, in order. An id whose coordinator moves meanwhile is not missed:
-    /// the list is made anew until every broker has answered.
+    /// All transactional ids that begin with a prefix, from every broker, in order. An id whose coordinator moves while the brokers are
+    /// asked may be missed, so a list is no proof that nothing else is open; [`Control::describe_transaction`] is. Ids that this user may not
+    /// describe are not listed.
     ///
     /// # Errors
-    /// `Retry` when a broker does not answer. Ids that this user may not describe are not listed.
+    /// `Retry` when a broker does not answer.
     pub fn list_transactions(&mut self, prefix: &str) -> Result<Vec<Listed>> {
         let about = format!("prefix={prefix}");
-        self.persist(ListTransactionsRequest::KEY, &about, |control| {
+        let (code, found) = self.persist(ListTransactionsRequest::KEY, &about, |control| {
             let mut found = Vec::new();
-            let mut answered = control.settings.bootstrap[0].clone();
-            for broker in control.cluster()?.brokers {
+            let (code, mut answered, cluster) = control.cluster_once()?;
+            if code != 0 {
+                return Ok((code, answered, (code, found)));
+            }
+            for broker in cluster.brokers {
                 let answer = control.on(&broker.address, |connection| connection.call(0..=0, &ListTransactionsRequest::default()))?;
                 answered = broker.address;
                 if answer.error_code != 0 {
-                    return Ok((answer.error_code, answered, Vec::new()));
+                    return Ok((answer.error_code, answered, (answer.error_code, found)));
                 }
                 for listed in answer.transaction_states {
                     let transactional_id = listed.transactional_id.to_string();
@@ -197,10 +202,10 @@ impl Control {
                     }
                 }
             }
-            found.sort();
-            found.dedup();
-            Ok((0, answered, found))
-        })
+            Ok((0, answered, (0, found)))
+        })?;
+        self.done(ListTransactionsRequest::KEY, &about, code)?;
+        Ok(found.into_iter().collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     /// Ends the open transaction of a producer. Repeating it is harmless as long as the producer begins no other one: whoever calls has

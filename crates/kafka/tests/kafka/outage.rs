@@ -1,11 +1,11 @@
 //! A cluster of three that loses the coordinator while a transaction is in doubt.
 
-use staunch_kafka::Control;
-use staunch_kafka::control::{Decision, Ended, Producer, TransactionPhase};
+use staunch_kafka::control::{Decision, Ended, Interrupt, Producer, TransactionPhase};
+use staunch_kafka::{ClientSettings, Control};
 use staunch_kafka_testbed::{Cluster, Options};
 use staunch_types::ErrorKind;
 
-use crate::writer::{Writer, committed, control, described, judged_topic};
+use crate::writer::{Writer, committed, control, described, ended, judged_topic};
 
 /// Times that a caller asks again; each is many attempts of the client.
 const CALLS_MAX: u32 = 10;
@@ -26,7 +26,7 @@ fn a_commit_follows_the_coordinator_to_another_broker() {
     cluster.kill(u32::try_from(coordinator).expect("nodes count from 1")).expect("it runs");
     assert_eq!(commit(&mut control, "outage", open.producer), Ended::AsAsked);
     assert_eq!(committed(&mut judge, "outage"), ["a", "b"]);
-    let done = described(&mut control, "outage");
+    let done = ended(&mut control, "outage");
     assert_eq!((done.phase, done.producer, done.start_ms), (TransactionPhase::CompleteCommit, open.producer, open.start_ms));
     assert_eq!(control.list_transactions("out").expect("the living brokers answer").len(), 1);
     assert_eq!(commit(&mut control, "outage", open.producer), Ended::AsAsked, "as often as one likes");
@@ -36,7 +36,10 @@ fn a_commit_follows_the_coordinator_to_another_broker() {
 #[test]
 fn a_broker_that_is_gone_is_an_error_that_may_pass() {
     let mut cluster = Cluster::start(&Options::one()).expect("a broker");
-    let mut control = control(&cluster);
+    let settings = [("bootstrap.servers".to_owned(), cluster.bootstrap())].into();
+    // Enough for the connection that breaks, and for some that are refused.
+    let settings = ClientSettings { attempts_max: 8, ..ClientSettings::parse(&settings).expect("settings") };
+    let mut control = Control::new(settings, Interrupt::default()).expect("a client");
     control.cluster().expect("it answers");
     cluster.kill(1).expect("it runs");
     let error = control.cluster().expect_err("nobody is there");

@@ -7,9 +7,11 @@ use std::thread;
 
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsResponse, DescribeTransactionsResponse, EndTxnResponse, FindCoordinatorResponse, RequestHeader,
+    ApiKey, ApiVersionsResponse, DescribeClusterResponse, DescribeTransactionsResponse, EndTxnResponse, FindCoordinatorResponse,
+    ListTransactionsResponse, RequestHeader,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 use staunch_kafka::control::{Decision, Described, Ended, Interrupt, Producer, TransactionPhase};
@@ -92,6 +94,11 @@ fn serve(mut socket: TcpStream, port: u16, script: &mut Vec<Line>, hear: impl Fn
                 let found = FindCoordinatorResponse::default().with_host(StrBytes::from_static_str("127.0.0.1")).with_port(port.into());
                 (number, FindCoordinatorResponse::header_version(version), encoded(&found, version))
             }
+            ApiKey::DescribeCluster => {
+                let broker = DescribeClusterBroker::default().with_host(StrBytes::from_static_str("127.0.0.1")).with_port(port.into());
+                let found = DescribeClusterResponse::default().with_brokers(vec![broker]);
+                (number, DescribeClusterResponse::header_version(version), encoded(&found, version))
+            }
             _ => {
                 let line = if script.len() > 1 { script.remove(0) } else { script[0].clone() };
                 match answer(&line, key, version) {
@@ -127,6 +134,10 @@ fn answer(line: &Line, key: ApiKey, version: i16) -> Option<(i16, Bytes)> {
     if key == ApiKey::EndTxn {
         return Some((EndTxnResponse::header_version(version), encoded(&EndTxnResponse::default().with_error_code(code), version)));
     }
+    if key == ApiKey::ListTransactions {
+        let listed = ListTransactionsResponse::default().with_error_code(code);
+        return Some((ListTransactionsResponse::header_version(version), encoded(&listed, version)));
+    }
     let found = TransactionState::default().with_error_code(code).with_transaction_state(StrBytes::from_static_str(phase));
     let described = DescribeTransactionsResponse::default().with_transaction_states(vec![found]);
     Some((DescribeTransactionsResponse::header_version(version), encoded(&described, version)))
@@ -134,7 +145,14 @@ fn answer(line: &Line, key: ApiKey, version: i16) -> Option<(i16, Bytes)> {
 
 fn versions() -> ApiVersionsResponse {
     let offer = |key: ApiKey, max: i16| ApiVersion::default().with_api_key(key as i16).with_min_version(0).with_max_version(max);
-    let offers = [(ApiKey::ApiVersions, 3), (ApiKey::FindCoordinator, 3), (ApiKey::DescribeTransactions, 0), (ApiKey::EndTxn, 3)];
+    let offers = [
+        (ApiKey::ApiVersions, 3),
+        (ApiKey::FindCoordinator, 3),
+        (ApiKey::DescribeTransactions, 0),
+        (ApiKey::EndTxn, 3),
+        (ApiKey::DescribeCluster, 0),
+        (ApiKey::ListTransactions, 0),
+    ];
     ApiVersionsResponse::default().with_api_keys(offers.map(|(key, max)| offer(key, max)).to_vec())
 }
 
@@ -212,7 +230,13 @@ fn answers_that_break_the_protocol_are_errors_and_not_answers() {
 #[test]
 fn an_error_nobody_expects_is_reported_by_its_name() {
     let broker = Scripted::start(vec![Line::Code(INVALID_RECORD)]);
-    for error in [broker.describe().map(|_| ()).expect_err("refused"), broker.commit().map(|_| ()).expect_err("refused")] {
+    let mut control = broker.control(Interrupt::default());
+    let errors = [
+        control.describe_transaction("id").map(|_| ()).expect_err("refused"),
+        control.end_transaction("id", PRODUCER, Decision::Commit).map(|_| ()).expect_err("refused"),
+        control.list_transactions("").map(|_| ()).expect_err("a broker's refusal is not an empty list"),
+    ];
+    for error in errors {
         assert_eq!((error.code(), error.kind()), ("K022", ErrorKind::Restart), "{error}");
         assert!(error.to_string().contains("invalid record") || error.to_string().contains("InvalidRecord"), "{error}");
     }
@@ -221,7 +245,7 @@ fn an_error_nobody_expects_is_reported_by_its_name() {
 #[test]
 fn a_broker_without_the_request_is_named_too_old() {
     let broker = Scripted::start(vec![Line::Code(0)]);
-    let error = broker.control(Interrupt::default()).list_transactions("").expect_err("it offers neither request");
+    let error = broker.control(Interrupt::default()).fence("id", 1000).expect_err("it does not offer the request");
     assert_eq!((error.code(), error.kind()), ("K014", ErrorKind::Invalid), "{error}");
     assert!(error.to_string().contains("Kafka 3.0"), "{error}");
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use staunch_kafka::control::{Decision, Described, Ended, TokenAnswer, TokenPlace};
-use staunch_kafka::resolve::TokenMark;
+use staunch_kafka::inquiry::Inquiry;
+use staunch_kafka::resolve::{PreparedTransaction, Step, TokenMark};
 use staunch_kafka_testbed::{Cluster, Options, shared};
-use staunch_types::{Epoch, Generation};
+use staunch_types::{Epoch, Generation, Timestamp};
 
-use crate::writer::{Writer, committed, control, described, judged_topic};
+use crate::writer::{QUESTIONS_MAX, Writer, committed, control, described, judged_topic};
 
 const MINUTE_MS: u32 = 60_000;
 
@@ -94,19 +95,29 @@ fn the_token_outlives_the_coordinators_memory_of_the_id() {
     writer.begin();
     writer.write("forgotten", &["a"]);
     writer.token(&place, mark(3));
-    let prepared = described(&mut control, "forgotten");
+    let open = described(&mut control, "forgotten");
     writer.commit();
     assert_eq!(committed(&mut judge, "forgotten"), ["a"]);
     // Each question takes some time; the limit is what a busy machine may need.
-    let forgotten = (0..1_000_000).any(|_| control.describe_transaction("forgotten").expect("an answer") == Described::Unknown);
+    let forgotten = (0..QUESTIONS_MAX).any(|_| control.describe_transaction("forgotten").expect("an answer") == Described::Unknown);
     assert!(forgotten, "the coordinator forgets the id");
-    assert_eq!(control.end_transaction("forgotten", prepared.producer, Decision::Commit).expect("an answer"), Ended::UnknownProducer);
+    assert_eq!(control.end_transaction("forgotten", open.producer, Decision::Commit).expect("an answer"), Ended::UnknownProducer);
     assert_eq!(control.token(&place).expect("an answer"), TokenAnswer::There(mark(3).token()));
+    let start_ms = open.start_ms.expect("it had begun");
+    for (epoch, committed) in [(3, true), (4, false)] {
+        let prepared = PreparedTransaction { producer: open.producer, start_ms, mark: mark(epoch) };
+        let inquiry = Inquiry { transactional_id: "forgotten", place: &place, prepared: &prepared };
+        match inquiry.ask(&mut control, Timestamp(start_ms)).expect("an answer") {
+            Step::Committed { .. } => assert!(committed, "{epoch}"),
+            Step::Lost { .. } => assert!(!committed, "{epoch}"),
+            step => panic!("{epoch} {step:?}"),
+        }
+    }
 }
 
 /// The token when no marker is under way to it any more.
 fn settled(control: &mut staunch_kafka::Control, place: &TokenPlace) -> TokenAnswer {
     let stable = |answer: &TokenAnswer| !matches!(answer, TokenAnswer::Unstable { .. });
-    let mut answers = (0..100_000).map(|_| control.token(place).expect("an answer"));
+    let mut answers = (0..QUESTIONS_MAX).map(|_| control.token(place).expect("an answer"));
     answers.find(stable).expect("the markers come")
 }

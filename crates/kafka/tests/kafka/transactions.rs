@@ -3,7 +3,7 @@
 use staunch_kafka::control::{Decision, Described, Ended, Producer, TransactionPhase};
 use staunch_kafka_testbed::shared;
 
-use crate::writer::{Writer, committed, control, described, judged_topic};
+use crate::writer::{Writer, committed, control, described, ended, judged_topic};
 
 const MINUTE_MS: u32 = 60_000;
 
@@ -25,7 +25,7 @@ fn a_transaction_outlives_its_producer_and_another_client_commits_it() {
 
     assert_eq!(control.end_transaction("outlives", open.producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
     assert_eq!(committed(&mut judge, "outlives"), ["a", "b"]);
-    let done = described(&mut control, "outlives");
+    let done = ended(&mut control, "outlives");
     assert_eq!((done.phase, done.producer, done.start_ms), (TransactionPhase::CompleteCommit, open.producer, open.start_ms));
 }
 
@@ -59,7 +59,7 @@ fn a_commit_after_an_abort_is_refused() {
     assert_eq!(control.end_transaction("aborted", open.producer, Decision::Abort).expect("an answer"), Ended::AsAsked);
     assert_eq!(control.end_transaction("aborted", open.producer, Decision::Commit).expect("an answer"), Ended::NotOpen);
     assert_eq!(committed(&mut judge, "aborted"), Vec::<String>::new());
-    let done = described(&mut control, "aborted");
+    let done = ended(&mut control, "aborted");
     assert_eq!((done.phase, done.producer, done.start_ms), (TransactionPhase::CompleteAbort, open.producer, open.start_ms));
 }
 
@@ -72,7 +72,7 @@ fn a_transaction_past_its_timeout_is_aborted_with_its_epoch_raised_and_its_start
     writer.write("expired", &["a"]);
     let open = described(&mut control, "expired");
     assert_eq!(committed(&mut judge, "expired"), Vec::<String>::new());
-    let done = described(&mut control, "expired");
+    let done = ended(&mut control, "expired");
     let raised = Producer { epoch: open.producer.epoch + 1, ..open.producer };
     assert_eq!((done.phase, done.producer, done.start_ms), (TransactionPhase::CompleteAbort, raised, open.start_ms));
     assert_ne!(control.end_transaction("expired", open.producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
@@ -116,7 +116,7 @@ fn a_new_handle_of_the_same_id_aborts_what_was_prepared() {
     let open = described(&mut control, "taken-over");
     let _second = Writer::open(shared(), "taken-over", MINUTE_MS);
     assert_eq!(committed(&mut judge, "taken-over"), Vec::<String>::new());
-    let now = described(&mut control, "taken-over");
+    let now = ended(&mut control, "taken-over");
     assert_eq!((now.phase, now.producer.id, now.start_ms), (TransactionPhase::Empty, open.producer.id, None));
     assert!(now.producer.epoch > open.producer.epoch);
     assert_eq!(control.end_transaction("taken-over", open.producer, Decision::Commit).expect("an answer"), Ended::Fenced);

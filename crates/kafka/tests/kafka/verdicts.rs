@@ -2,15 +2,14 @@
 
 use staunch_kafka::Control;
 use staunch_kafka::control::{Decision, Ended, TokenPlace};
-use staunch_kafka::resolve::{Absence, PreparedTransaction, Step, TokenMark, TokenReading, resolve};
+use staunch_kafka::inquiry::Inquiry;
+use staunch_kafka::resolve::{PreparedTransaction, Step, TokenMark};
 use staunch_kafka_testbed::{Judge, shared};
-use staunch_types::{Epoch, Generation};
+use staunch_types::{Epoch, Generation, Timestamp};
 
-use crate::writer::{Writer, committed, control, described, judged_topic};
+use crate::writer::{QUESTIONS_MAX, Writer, committed, control, described, judged_topic};
 
 const MINUTE_MS: u32 = 60_000;
-/// Questions until a decision under way is through.
-const QUESTIONS_MAX: u32 = 100_000;
 
 /// A transactional id, its topic and its group, all of one name.
 struct Bench {
@@ -41,18 +40,14 @@ impl Bench {
     }
 
     fn verdict(&mut self, prepared: &PreparedTransaction) -> Step {
-        for _ in 0..QUESTIONS_MAX {
-            let described = self.control.describe_transaction(self.name).expect("an answer");
-            let mut step = resolve(prepared, &described, &TokenReading::NotAsked);
-            if step == Step::AskToken {
-                let answer = self.control.token(&self.place).expect("an answer");
-                step = resolve(prepared, &described, &TokenReading::Answered { answer, absence: Absence::Proves });
-            }
-            if !matches!(step, Step::AskAgain { .. }) {
-                return step;
-            }
-        }
-        panic!("no verdict on {prepared:?}")
+        self.verdict_at(prepared, Timestamp(prepared.start_ms))
+    }
+
+    /// The verdict as it would be at a time.
+    fn verdict_at(&mut self, prepared: &PreparedTransaction, now: Timestamp) -> Step {
+        let inquiry = Inquiry { transactional_id: self.name, place: &self.place, prepared };
+        let mut steps = (0..QUESTIONS_MAX).map(|_| inquiry.ask(&mut self.control, now).expect("an answer"));
+        steps.find(|step| !matches!(step, Step::AskAgain { .. })).expect("a decision comes through")
     }
 
     #[track_caller]
@@ -121,4 +116,16 @@ fn a_newer_half_written_transaction_is_never_taken_for_the_older_one() {
     assert_eq!(bench.control.end_transaction("half-written", newer.producer, Decision::Abort).expect("an answer"), Ended::AsAsked);
     assert_eq!(committed(&mut bench.judge, "half-written"), ["epoch 1"]);
     bench.is_committed(&older);
+}
+
+#[test]
+fn what_the_brokers_may_have_forgotten_is_not_called_lost() {
+    let mut bench = Bench::new("may-be-forgotten");
+    let writer = bench.open(MINUTE_MS);
+    let never_written = PreparedTransaction { start_ms: 1_000_000, ..bench.prepare(&writer, 1) };
+    writer.abort();
+    // Another start: the coordinator describes something later, and there is no token.
+    let days = |days: i64| Timestamp(never_written.start_ms + days * 24 * 3_600_000);
+    assert!(matches!(bench.verdict_at(&never_written, days(6)), Step::Lost { .. }), "groups remember for seven days");
+    assert!(matches!(bench.verdict_at(&never_written, days(7)), Step::Unknowable { .. }), "and no longer");
 }

@@ -11,11 +11,13 @@ use rdkafka::error::KafkaResult;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use staunch_kafka::control::{Described, Interrupt, TokenPlace, Transaction};
+use staunch_kafka::control::{Described, Interrupt, TokenPlace, Transaction, TransactionPhase};
 use staunch_kafka::resolve::TokenMark;
 use staunch_kafka::{ClientSettings, Control};
 use staunch_kafka_testbed::{Cluster, Judge};
 
+/// Questions until a decision under way is through.
+pub(crate) const QUESTIONS_MAX: u32 = 100_000;
 const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Hears of records that were not delivered.
@@ -115,6 +117,14 @@ pub(crate) fn described(control: &mut Control, transactional_id: &str) -> Transa
         Described::Known(transaction) => transaction,
         Described::Unknown => panic!("{transactional_id} is not known"),
     }
+}
+
+/// The same once no decision is under way: readers see the markers a moment before the coordinator is through.
+pub(crate) fn ended(control: &mut Control, transactional_id: &str) -> Transaction {
+    use TransactionPhase::{PrepareAbort, PrepareCommit, PrepareEpochFence};
+    let under_way = |found: &Transaction| matches!(found.phase, PrepareAbort | PrepareCommit | PrepareEpochFence);
+    let mut found = (0..QUESTIONS_MAX).map(|_| described(control, transactional_id));
+    found.find(|found| !under_way(found)).expect("a decision comes through")
 }
 
 /// A control client with the settings given and the cluster's address.
