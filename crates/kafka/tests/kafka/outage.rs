@@ -34,6 +34,24 @@ fn a_commit_follows_the_coordinator_to_another_broker() {
 }
 
 #[test]
+fn a_prepared_transaction_outlives_its_only_broker() {
+    let mut cluster = Cluster::start(&Options::one()).expect("a broker");
+    let mut judge = judged_topic(&cluster, "killed");
+    let mut control = control(&cluster);
+    let writer = Writer::open(&cluster, "killed", 600_000);
+    writer.begin();
+    writer.write("killed", &["a", "b"]);
+    let open = described(&mut control, "killed");
+    cluster.kill(1).expect("it runs");
+    drop(writer);
+    cluster.restart(1).expect("it starts on its old storage");
+    assert_eq!(described(&mut control, "killed"), open, "also the start is the same");
+    assert_eq!(judge.ends("killed").expect("ends")[0].last_stable_offset, 0);
+    assert_eq!(commit(&mut control, "killed", open.producer), Ended::AsAsked);
+    assert_eq!(committed(&mut judge, "killed"), ["a", "b"]);
+}
+
+#[test]
 fn a_broker_that_is_gone_is_an_error_that_may_pass() {
     let mut cluster = Cluster::start(&Options::one()).expect("a broker");
     let settings = [("bootstrap.servers".to_owned(), cluster.bootstrap())].into();

@@ -30,6 +30,25 @@ fn a_transaction_outlives_its_producer_and_another_client_commits_it() {
 }
 
 #[test]
+fn whatever_is_delivered_is_enrolled_so_that_a_flush_without_errors_is_a_prepare() {
+    const PARTITIONS: i32 = 8;
+    let mut judge = shared().judge().expect("a judge");
+    judge.create_topic("enrolled", 8).expect("a topic");
+    let mut control = control(shared());
+    let writer = Writer::open(shared(), "enrolled", MINUTE_MS);
+    writer.begin();
+    writer.write_to("enrolled", 0..PARTITIONS, "a");
+    let mut open = described(&mut control, "enrolled");
+    open.partitions[0].1.sort_unstable();
+    assert_eq!(open.partitions, [("enrolled".to_owned(), (0..PARTITIONS).collect())]);
+    drop(writer);
+    assert_eq!(control.end_transaction("enrolled", open.producer, Decision::Commit).expect("an answer"), Ended::AsAsked);
+    judge.settle("enrolled").expect("no transaction stays open");
+    let read: Vec<i32> = judge.read("enrolled").expect("records").iter().map(|record| record.partition).collect();
+    assert_eq!(read, (0..PARTITIONS).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_repeated_commit_is_answered_like_the_first_and_changes_nothing() {
     let mut judge = judged_topic(shared(), "repeated");
     let mut control = control(shared());

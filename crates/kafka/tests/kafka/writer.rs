@@ -1,6 +1,7 @@
 //! A transactional producer of librdkafka, as the sink will have one.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -62,8 +63,25 @@ impl Writer {
     /// Writes values to partition 0, and waits until the broker has them.
     pub(crate) fn write(&self, topic: &str, values: &[&str]) {
         for value in values {
-            self.producer.send(BaseRecord::<str, str>::to(topic).partition(0).payload(value)).map_err(|(error, _)| error).expect("room");
+            self.send(topic, 0, value);
         }
+        self.deliver();
+    }
+
+    /// Writes a value to each of some partitions, and waits until the broker has them.
+    pub(crate) fn write_to(&self, topic: &str, partitions: Range<i32>, value: &str) {
+        for partition in partitions {
+            self.send(topic, partition, value);
+        }
+        self.deliver();
+    }
+
+    fn send(&self, topic: &str, partition: i32, value: &str) {
+        let record = BaseRecord::<str, str>::to(topic).partition(partition).payload(value);
+        self.producer.send(record).map_err(|(error, _)| error).expect("room");
+    }
+
+    fn deliver(&self) {
         self.producer.flush(TIME_MAX).expect("the broker takes them");
         assert_eq!(*self.undelivered.0.lock().expect("no thread panicked"), Vec::<String>::new());
     }
