@@ -159,6 +159,23 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_a_broker_says_is_answered_or_refused(
+            nonce in "[,=a-z]{0,3}",
+            salt in "([A-Za-z0-9]{4}){0,2}|[=!,]",
+            count in "4096|[0-9]{0,4}",
+            tail in "(,.{0,20})?",
+        ) {
+            for first in [format!("r=rOprNGfwEbeRWgbNEkqO{nonce},s={salt},i={count}{tail}"), tail.clone()] {
+                if let Ok((answer, proving)) = example().answer(&first) {
+                    proptest::prop_assert!(answer.starts_with("c=biws,r=rOprNGfwEbeRWgbNEkqO"), "{answer}");
+                    proving.check(&tail).expect_err("a proof is not guessed");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_name_with_the_separators_of_the_protocol_is_escaped() {
         assert_eq!(Scram::new(Hash::Sha512, "a=b,c", "", "n".into()).first(), "n,,n=a=3Db=2Cc,r=n");

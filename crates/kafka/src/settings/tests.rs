@@ -92,3 +92,12 @@ fn what_cannot_work_is_refused_by_name() {
     refused(&login(&[("sasl.mechanism", "PLAIN")]), "K001", "sasl.username");
     refused(&login(&[("sasl.mechanism", "PLAIN"), ("sasl.username", "u")]), "K001", "sasl.password");
 }
+
+proptest::proptest! {
+    #[test]
+    fn an_address_is_read_as_it_is_printed_and_nothing_else_is_one(text in "(ssl://)?[a-z0-9.:\\[\\]]{0,12}(:[0-9]{0,6})?") {
+        if let Some(address) = Address::parse(&text) {
+            assert_eq!(Address::parse(&address.to_string()).as_ref(), Some(&address), "{text}");
+        }
+    }
+}
