@@ -161,42 +161,58 @@ where
         Ok(false)
     }
 
-    /// A timer is due: its session is over, or has grown since it was set, or was merged into another.
+    /// A timer is due: its sessions are over, or have grown since it was set, or were merged into others.
     fn fire_one(&mut self, due: Due<K::Key>, to: i64) {
         let Due { key, hash, time } = due;
         let (lateness, aggregate, named) = (self.lateness, &self.aggregate, &self.named);
-        let (mut set_timer, mut result) = (None, None);
+        let (mut set_timers, mut results) = (Vec::new(), Vec::new());
         let left = self.states.0.update(hash, &key, Vec::new, |all| {
-            let Some(at) = all.iter().position(|s| s.timer == time.0) else { return all.len() };
-            let session = &mut all[at];
-            let over = last(session.end);
-            if over > to {
-                session.timer = over;
-                set_timer = Some(over);
-                return all.len();
-            }
-            if !session.fired {
-                session.fired = true;
-                result = Some((session.start, session.end, named.run(|| aggregate.result(&session.accumulator))));
-            }
-            if over.saturating_add(lateness) <= to {
-                all.swap_remove(at);
-            } else {
-                session.timer = over.saturating_add(lateness);
-                set_timer = Some(session.timer);
-            }
+            look_at(all, time.0, to, lateness, |looked| match looked {
+                Looked::Over(session) => {
+                    results.push((session.start, session.end, named.run(|| aggregate.result(&session.accumulator))));
+                }
+                Looked::Again(timer) => set_timers.push(timer),
+            });
             all.len()
         });
         if left == 0 {
             self.states.0.clear(hash, &key);
         }
-        if let Some(timer) = set_timer {
+        for timer in set_timers {
             self.states.1.set(hash, &key, Timestamp(timer));
         }
-        if let Some((start, end, value)) = result {
-            self.emit(key, start, end, value);
+        for (start, end, value) in results {
+            self.emit(key.clone(), start, end, value);
         }
     }
+}
+
+/// What comes of looking at a session whose timer is due.
+enum Looked<'s, A> {
+    /// It is over, and its result is due.
+    Over(&'s Open<A>),
+    /// It is to be looked at again at this time.
+    Again(i64),
+}
+
+/// Looks at all sessions of a key whose timer was set for `time`: one that waits for late records may share it with one that is open.
+fn look_at<A>(all: &mut Vec<Open<A>>, time: i64, to: i64, lateness: i64, mut tell: impl FnMut(Looked<'_, A>)) {
+    all.retain_mut(|session| {
+        if session.timer != time {
+            return true;
+        }
+        let over = last(session.end);
+        if over <= to && !session.fired {
+            session.fired = true;
+            tell(Looked::Over(session));
+        }
+        let again = if over <= to { over.saturating_add(lateness) } else { over };
+        if again > to {
+            session.timer = again;
+            tell(Looked::Again(again));
+        }
+        again > to
+    });
 }
 
 /// The stretch that one record makes a session of by itself.
@@ -325,5 +341,69 @@ where
     fn idle(&mut self) {
         self.next.idle();
         self.late.iter_mut().for_each(LinkOutput::idle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATENESS: i64 = 20;
+
+    /// The sessions of one key, driven as the node drives them: each time is a record with the watermark right behind it.
+    #[derive(Default)]
+    struct OneKey {
+        all: Vec<Open<u64>>,
+        timers: std::collections::BTreeSet<i64>,
+        watermark: i64,
+        fired: Vec<(i64, i64, u64)>,
+    }
+
+    impl OneKey {
+        fn record(&mut self, at: i64) {
+            let (place, timer) = join(&mut self.all, Reach { start: at, end: at + 10 }, self.watermark, || 0, |a, b| *a += b);
+            self.all[place].accumulator += 1;
+            self.timers.extend(timer);
+            self.watermark(at - 1);
+        }
+
+        fn watermark(&mut self, to: i64) {
+            while let Some(time) = self.timers.first().copied().filter(|time| *time <= to) {
+                self.timers.remove(&time);
+                let (timers, fired) = (&mut self.timers, &mut self.fired);
+                look_at(&mut self.all, time, to, LATENESS, |looked| match looked {
+                    Looked::Over(session) => fired.push((session.start, session.end, session.accumulator)),
+                    Looked::Again(timer) => timers.extend([timer]),
+                });
+            }
+            self.watermark = to;
+        }
+    }
+
+    #[test]
+    fn a_session_fires_though_its_timer_is_also_that_of_one_that_waits_for_late_records() {
+        let mut key = OneKey::default();
+        key.record(0);
+        // The first session is over, and is kept until 29: the last millisecond of the second.
+        key.record(20);
+        key.watermark(28);
+        assert_eq!(key.timers, [29].into());
+        key.watermark(29);
+        assert_eq!(key.fired, [(0, 10, 1), (20, 30, 1)]);
+        key.watermark(i64::MAX);
+        assert_eq!((key.all.len(), key.timers.len(), key.fired.len()), (0, 0, 2));
+    }
+
+    #[test]
+    fn whatever_the_gaps_each_record_is_in_one_session_that_fires_and_nothing_is_left() {
+        for first in 1..60 {
+            for second in 1..60 {
+                let mut key = OneKey::default();
+                [0, first, first + second].into_iter().for_each(|at| key.record(at));
+                key.watermark(i64::MAX);
+                let records: u64 = key.fired.iter().map(|(_, _, records)| records).sum();
+                assert_eq!((records, key.all.len(), key.timers.len()), (3, 0, 0), "gaps {first} and {second}: {:?}", key.fired);
+            }
+        }
     }
 }
