@@ -155,9 +155,16 @@ impl Days {
 
     fn local_day_of(&self, time: Timestamp) -> Option<Window> {
         let here = jiff::Timestamp::from_millisecond(time.0).ok()?.to_zoned_datetime(self.zone.clone());
-        let start = here.start_of_day().ok()?;
-        let end = here.tomorrow().ok()?.start_of_day().ok()?;
-        Some(Window { start: start.timestamp().as_millisecond(), end: end.timestamp().as_millisecond() })
+        let mut start = here.start_of_day().ok()?;
+        loop {
+            let next = start.tomorrow().ok()?.start_of_day().ok()?;
+            let day = Window { start: start.timestamp().as_millisecond(), end: next.timestamp().as_millisecond() };
+            if time.0 < day.end {
+                return Some(day);
+            }
+            // The clocks were put back over midnight: the calendar shows yesterday once more, but today has begun.
+            start = next;
+        }
     }
 }
 
@@ -324,12 +331,14 @@ mod tests {
     #[test]
     fn report_20_days_begin_at_local_midnight_also_when_the_clocks_change() {
         // Zone, first midnight, hours of the days that follow.
-        let cases: [(&str, &str, &[i64]); 5] = [
+        let cases: [(&str, &str, &[i64]); 6] = [
             ("America/New_York", "2026-03-07T00:00", &[24, 23, 24, 24]),
             ("America/New_York", "2026-10-31T00:00", &[24, 25, 24]),
             ("Asia/Kolkata", "2026-03-07T00:00", &[24, 24, 24, 24]),
             // A midnight that does not exist, and half an hour of summer time.
             ("America/Sao_Paulo", "2018-11-03T00:00", &[24, 23, 24]),
+            // At a minute past midnight it is yesterday again.
+            ("America/St_Johns", "2010-11-06T00:00", &[24, 25, 24]),
             ("UTC", "1969-12-30T00:00", &[24, 24, 24]),
         ];
         for (zone, first, hours) in cases {
@@ -337,7 +346,7 @@ mod tests {
             let mut start = at(zone, first);
             for hours in hours {
                 let day = Window { start, end: start + hours * HOUR };
-                for time in [start, start + 1, start + 12 * HOUR, day.end - 1] {
+                for time in (start..day.end).step_by(HOUR as usize / 4).chain([start + 1, day.end - 1]) {
                     assert_eq!(panes.pane_of(Timestamp(time)), start, "{zone}, {first}: {time}");
                 }
                 assert_eq!(panes.windows_of(start), [day], "{zone}, {first}");
@@ -350,13 +359,24 @@ mod tests {
 
     #[test]
     fn report_20_days_follow_each_other_without_a_gap_for_years() {
-        for zone in ["America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Cairo", "Pacific/Apia", "Europe/London"] {
+        let zones = [
+            "America/New_York",
+            "America/St_Johns",
+            "Asia/Kolkata",
+            "Australia/Lord_Howe",
+            "Africa/Cairo",
+            "Pacific/Apia",
+            "Europe/London",
+        ];
+        for zone in zones {
             let panes = Panes::from(Days::in_zone(zone).expect("a zone"));
             let mut day = panes.windows_of(panes.pane_of(Timestamp(at(zone, "2009-01-01T00:00"))))[0];
             while day.end < at(zone, "2027-01-01T00:00") {
                 let next = panes.windows_of(panes.pane_of(Timestamp(day.end)))[0];
                 assert_eq!(next.start, day.end, "{zone}");
-                assert_eq!(panes.pane_of(day.last()), day.start, "{zone}");
+                for time in [day.start + HOUR / 2, day.last().0] {
+                    assert_eq!(panes.pane_of(Timestamp(time)), day.start, "{zone}");
+                }
                 day = next;
             }
         }
