@@ -20,11 +20,6 @@ impl SinkNames {
         SinkNames(sinks.into_iter().map(|(name, kind)| (name, kind.to_owned())).collect())
     }
 
-    /// All names.
-    pub fn all(&self) -> impl Iterator<Item = &Name> {
-        self.0.iter().map(|(name, _)| name)
-    }
-
     /// The number of a sink.
     ///
     /// # Panics

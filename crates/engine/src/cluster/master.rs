@@ -265,15 +265,7 @@ impl Master {
             self.fits(record)?;
         }
         let names = loaded.names.clone();
-        if let Some(sink) = names.all().find(|n| !self.plan.sinks.contains_key(n)) {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                "J007",
-                format!("the checkpoint has uncommitted output of a sink \"{sink}\", which the job no longer has"),
-            )
-            .data("nothing was started; the output stays prepared")
-            .remedy("start the job once with the sink in it, so that the output is committed, and remove it then"));
-        }
+        self.has_sinks_for(&loaded)?;
         let mut sources = Vec::new();
         for (number, chain) in self.plan.chains.iter().enumerate() {
             let Head::Source(name) = &self.plan.segments[chain.root].head else { continue };
@@ -306,7 +298,7 @@ impl Master {
                 uncommitted_max: UNCOMMITTED_MAX,
             },
             commit: commit::Config {
-                sinks: names.all().map(|n| (names.id(n), policy(n))).collect(),
+                sinks: self.plan.sinks.keys().map(|n| (names.id(n), policy(n))).collect(),
                 retries_max: COMMIT_RETRIES_MAX,
                 backoff_first: std::time::Duration::from_millis(100),
                 backoff_max: std::time::Duration::from_secs(10),
@@ -323,6 +315,19 @@ impl Master {
             generation.request(reason, &mut around);
         }
         Ok(generation)
+    }
+
+    /// Whether each sink with output in doubt is in this plan. One of which all output is committed may have left it.
+    fn has_sinks_for(&self, loaded: &Loaded) -> Result<()> {
+        let mut uncommitted = loaded.uncommitted.values().flat_map(|record| &record.committables).map(|committable| &committable.sink);
+        let Some(sink) = uncommitted.find(|sink| !self.plan.sinks.contains_key(*sink)) else { return Ok(()) };
+        Err(Error::new(
+            ErrorKind::Invalid,
+            "J007",
+            format!("the checkpoint has uncommitted output of a sink \"{sink}\", which the job no longer has"),
+        )
+        .data("nothing was started; the output stays prepared")
+        .remedy("start the job once with the sink in it, so that the output is committed, and remove it then"))
     }
 
     /// Whether a checkpoint can be restored into this plan.
