@@ -32,6 +32,8 @@ pub const READ_FAILED: &str = "F012";
 pub const STATE_UNREADABLE: &str = "F013";
 /// The name of a file is not UTF-8.
 pub const NAME_BAD: &str = "F014";
+/// Directories lie too deep, or a link leads back to one above it.
+pub const DIRECTORIES_TOO_DEEP: &str = "F015";
 /// The header lacks a column that a record needs.
 pub const COLUMN_MISSING: &str = "F020";
 /// The header names a column twice.

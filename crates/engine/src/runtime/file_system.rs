@@ -72,6 +72,10 @@ impl FileSystem for SystemFiles {
                 Ok(metadata) => describe(&metadata),
                 // A broken link, or removed since it was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // A link that leads to itself: no later look would find more.
+                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                    Metadata { kind: EntryKind::Other, bytes: 0 }
+                }
                 Err(error) => return Err(error),
             };
             entries.push(DirectoryEntry { name: entry.file_name().to_string_lossy().into_owned(), metadata });
@@ -122,5 +126,20 @@ fn sync_directory(path: &Path) -> io::Result<()> {
         // A directory that we may write but not read, such as `/` in a container, cannot be synced by us.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         answer => answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_leads_to_itself_is_neither_file_nor_directory_and_hides_no_other_entry() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("file"), "text").expect("room");
+        std::os::unix::fs::symlink("loop", folder.path().join("loop")).expect("a link");
+        let entries = SystemFiles.list(folder.path()).expect("a list");
+        let found: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), entry.metadata.kind)).collect();
+        assert_eq!(found, [("file", EntryKind::File), ("loop", EntryKind::Other)]);
     }
 }

@@ -9,7 +9,7 @@ use staunch_types::{Error, ErrorKind, Result};
 
 use crate::codes;
 
-/// Directories below each other that a `**` goes down to.
+/// Directories below each other that a pattern with `**` goes down to.
 const DEPTH_MAX: usize = 32;
 /// Files that a source can have.
 pub(crate) const FILES_MAX: usize = 1 << 20;
@@ -120,6 +120,7 @@ impl Walk<'_> {
         for entry in list(self.file_system, here)? {
             let path = directory.join(&entry.name);
             match entry.metadata.kind {
+                EntryKind::Directory if self.may_match_below(&entry.name, depth) && depth >= DEPTH_MAX => return Err(too_deep(&path)),
                 EntryKind::Directory if self.may_match_below(&entry.name, depth) => self.down(&path, depth + 1)?,
                 EntryKind::Directory => {}
                 EntryKind::File if self.pattern.matches_path_with(&path, MATCHING) => push(&mut self.found, path, entry.metadata.bytes)?,
@@ -134,7 +135,7 @@ impl Walk<'_> {
     /// Whether a directory at a level can hold files that match.
     fn may_match_below(&self, name: &str, depth: usize) -> bool {
         match self.levels.iter().position(|level| level.as_str() == "**") {
-            Some(any) if depth >= any => depth < DEPTH_MAX && !name.starts_with('.'),
+            Some(any) if depth >= any => !name.starts_with('.'),
             _ => depth + 1 < self.levels.len() && self.levels[depth].matches_with(name, MATCHING),
         }
     }
@@ -146,6 +147,15 @@ fn push(found: &mut Vec<Found>, path: PathBuf, bytes: u64) -> Result<()> {
     }
     found.push(Found { path: path.to_string_lossy().into_owned(), bytes });
     Ok(())
+}
+
+/// Deeper than anybody keeps files. Through a link back, each file below it would be found again and again, under ever longer paths.
+fn too_deep(path: &Path) -> Error {
+    let what = format!("expected at most {DEPTH_MAX} directories below each other, found more: probably a link leads back to one above it");
+    Error::new(ErrorKind::Invalid, codes::DIRECTORIES_TOO_DEEP, what)
+        .at(format!("path={}", path.display()))
+        .data("nothing was read")
+        .remedy("take the link away, or name the levels of directories with `*` in place of `**`")
 }
 
 /// More files than a source remembers.

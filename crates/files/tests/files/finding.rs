@@ -73,6 +73,15 @@ fn a_pattern_without_matches_or_that_is_none_is_an_error() {
 }
 
 #[test]
+fn directories_without_end_as_a_link_back_makes_them_are_an_error_and_not_read_over_and_over() {
+    let below = |depth: usize| format!("/in{}/a.csv", "/loop".repeat(depth));
+    assert_eq!(found("/in/**/*.csv", &with(&[(&below(32), b"x")])).expect("deep"), [below(32)]);
+    let error = found("/in/**/*.csv", &with(&[(&below(33), b"x")])).expect_err("too deep");
+    assert_error(&error, "F015", &["at most 32 directories", "path=/in/loop", "take the link away"]);
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[test]
 fn a_file_whose_name_is_not_utf8_is_an_error_and_not_passed_over() {
     let files = with(&[("/in/a\u{FFFD}.csv", b"x")]);
     assert_error(&found("/in", &files).expect_err("refused"), "F014", &["file=/in/a", "rename the file"]);
