@@ -9,3 +9,4 @@ mod looking;
 mod verifying;
 mod bad_input;
 mod watermarks;
+mod changing;

@@ -1,9 +1,11 @@
 //! Which windows a time belongs to.
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
-use staunch_types::{Error, ErrorKind, Result, Timestamp};
+use serde::{Deserialize, Serialize};
+use staunch_types::{Error, ErrorKind, Name, Result, Timestamp};
 
 /// A stretch of event time, from `start` to before `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +130,39 @@ impl From<Days> for Panes {
     }
 }
 
+/// Windows as a checkpoint names them. A stored form is never changed; a new one is a new variant at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum StoredPanes {
+    Periods { size: i64, slide: i64, offset: i64 },
+    Days { zone: String },
+}
+
+impl StoredPanes {
+    /// # Errors
+    /// `Invalid` when the windows are others than those that state was kept for.
+    pub(super) fn check(&self, operator: &Name, now: &StoredPanes) -> Result<()> {
+        if self == now {
+            return Ok(());
+        }
+        let what = format!("the checkpoint has windows of {self}, and the job has windows of {now}");
+        Err(Error::new(ErrorKind::Invalid, "J013", what)
+            .at(format!("operator={operator}"))
+            .data("nothing was started; what is kept for the one kind of windows cannot be put into the other")
+            .remedy(
+                "give the windows back as they were, or give the operator another name and start with `--allow-lost-state` for the old one",
+            ))
+    }
+}
+
+impl fmt::Display for StoredPanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoredPanes::Periods { size, slide, offset } => write!(f, "size_ms={size} slide_ms={slide} offset_ms={offset}"),
+            StoredPanes::Days { zone } => write!(f, "days zone={zone}"),
+        }
+    }
+}
+
 impl Days {
     /// The days of a time zone, by its name in the IANA database, such as `Europe/Berlin` or `UTC`.
     ///
@@ -169,6 +204,13 @@ impl Days {
 }
 
 impl Panes {
+    pub(super) fn stored(&self) -> StoredPanes {
+        match self {
+            Panes::Periods(Periods { size, slide, offset, .. }) => StoredPanes::Periods { size: *size, slide: *slide, offset: *offset },
+            Panes::Days(days) => StoredPanes::Days { zone: days.zone.iana_name().unwrap_or("UTC").to_owned() },
+        }
+    }
+
     /// The start of the pane that a time falls into.
     #[must_use]
     pub fn pane_of(&self, time: Timestamp) -> i64 {

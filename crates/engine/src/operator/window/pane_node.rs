@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use staunch_types::{Name, Result, Timestamp, stable_hash};
 
+use super::assign::StoredPanes;
 use super::{Aggregate, FIRE_RESULTS_MAX, Panes, Window, WindowResult};
 use crate::exchange::{Batch, Hashed, KeySelector};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
@@ -12,6 +13,7 @@ use crate::state::panes::Panes as PaneTables;
 use crate::state::table::SlotId;
 
 const INLINE: &str = "window";
+const INLINE_PANES: &str = "panes";
 
 /// The step that aggregates records by key and window.
 pub struct PaneWindow<K, A> {
@@ -50,6 +52,9 @@ where
         let restored = build.restore(&self.name).inline;
         for bytes in restored.iter().filter_map(|p| p.get(INLINE)) {
             watermark = watermark.min(decode_inline(&self.name, INLINE, bytes)?);
+        }
+        for bytes in restored.iter().filter_map(|p| p.get(INLINE_PANES)) {
+            decode_inline::<StoredPanes>(&self.name, INLINE_PANES, bytes)?.check(&self.name, &self.panes.stored())?;
         }
         let lateness = i64::try_from(self.lateness.as_millis()).unwrap_or(i64::MAX / 4);
         Ok(PaneWindowNode {
@@ -315,6 +320,7 @@ where
                 self.unsealed.cut(*epoch, &mut self.counts);
                 if let Some(part) = context.part(&self.name) {
                     part.inline.insert(INLINE.into(), encode_inline(&self.watermark));
+                    part.inline.insert(INLINE_PANES.into(), encode_inline(&self.panes.stored()));
                     self.unsealed.add_to(&mut part.counts);
                 }
                 self.keeper.barrier(*epoch, &mut self.tables, context);
