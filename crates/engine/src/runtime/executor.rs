@@ -13,6 +13,11 @@ use super::{Clock, Phase, Signal, Slice, SliceTimes, Task, WakeFlag};
 
 /// Records a task may take in per slice.
 const SLICE_RECORDS_MAX: usize = 4096;
+/// How long a slice should take at most. One that takes longer gets fewer records next time: the code of a job may be slow, and barriers
+/// and other tasks wait meanwhile.
+const SLICE_LONG: Duration = Duration::from_millis(5);
+/// A slice that takes less than this gets more records next time.
+const SLICE_SHORT: Duration = Duration::from_millis(1);
 /// How long an idle worker looks around before it sleeps: shorter than waking a sleeping thread takes.
 const SPIN: Duration = Duration::from_micros(20);
 /// Orders that may wait for one worker.
@@ -51,6 +56,8 @@ struct Placed {
     task: Box<dyn Task>,
     flag: Arc<WakeFlag>,
     wake_at: Option<Tick>,
+    /// Records it may take in per slice.
+    budget: usize,
     failed: Option<Box<dyn FnOnce(TaskId, Error) + Send>>,
 }
 
@@ -146,7 +153,10 @@ impl Executor for ThreadExecutor {
 
     fn place(&mut self, lane: usize, task: Box<dyn Task>, flag: Arc<WakeFlag>, failed: Box<dyn FnOnce(TaskId, Error) + Send>) {
         flag.raise();
-        self.order(lane % self.workers.len(), Order::Place(Placed { task, flag, wake_at: None, failed: Some(failed) }));
+        self.order(
+            lane % self.workers.len(),
+            Order::Place(Placed { task, flag, wake_at: None, budget: SLICE_RECORDS_MAX, failed: Some(failed) }),
+        );
     }
 
     fn clear(&mut self) {
@@ -201,8 +211,10 @@ fn work(inbox: &Receiver<Order>, parker: &Parker, clock: &dyn Clock, times: &Sli
             let due = placed.wake_at.is_some_and(|t| t <= now);
             if placed.flag.lower() || due {
                 busy = true;
-                let goes_on = run(placed, Slice { now, wall_ms: clock.wall_ms(), budget: SLICE_RECORDS_MAX });
-                times.record(clock.now().since(now));
+                let goes_on = run(placed, Slice { now, wall_ms: clock.wall_ms(), budget: placed.budget });
+                let took = clock.now().since(now);
+                times.record(took);
+                placed.budget = next_budget(placed.budget, took);
                 if !goes_on {
                     tasks.swap_remove(at);
                     continue;
@@ -222,6 +234,17 @@ fn work(inbox: &Receiver<Order>, parker: &Parker, clock: &dyn Clock, times: &Sli
         }
         sleep(parker, tasks.iter().filter_map(|p| p.wake_at).min(), clock);
         idle_since = None;
+    }
+}
+
+/// The budget after a slice that took so long.
+fn next_budget(budget: usize, took: Duration) -> usize {
+    if took > SLICE_LONG {
+        (budget / 2).max(1)
+    } else if took < SLICE_SHORT {
+        (budget * 2).min(SLICE_RECORDS_MAX)
+    } else {
+        budget
     }
 }
 
@@ -268,4 +291,24 @@ fn sleep(parker: &Parker, until: Option<Tick>, clock: &dyn Clock) {
         }
     }
     parker.sleeping.store(false, Ordering::SeqCst);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_with_slow_code_gets_few_records_and_many_again_when_it_is_fast() {
+        let mut budget = SLICE_RECORDS_MAX;
+        let slow = Duration::from_millis(3);
+        for _ in 0..20 {
+            budget = next_budget(budget, slow * budget as u32);
+        }
+        assert_eq!(budget, 1, "one record takes more than half of what a slice should");
+        for _ in 0..20 {
+            budget = next_budget(budget, Duration::from_nanos(50) * budget as u32);
+        }
+        assert_eq!(budget, SLICE_RECORDS_MAX);
+        assert_eq!(next_budget(1, Duration::from_secs(1)), 1, "never nothing");
+    }
 }

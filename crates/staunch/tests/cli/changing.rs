@@ -146,3 +146,38 @@ fn each_late_record_within_the_allowed_lateness_gives_its_window_once_more_and_n
     sessions.expect("the job ends well");
     assert_eq!(sorted(&job.path("counts")), ["0,10,1", "100,110,1", "15,25,1", "20,30,1"]);
 }
+
+/// Counts its own timers, each of which sets the next.
+#[derive(Clone)]
+struct Hourly;
+
+impl Process<u64, Row> for Hourly {
+    type Out = (u64, i64);
+    type Side = ();
+    type States = ();
+
+    fn states(&self, _scope: staunch::engine::state::keyed::Scope) {}
+
+    fn process(&self, row: Row, (): &mut (), context: &mut ProcessContext<'_, u64, (u64, i64), ()>) {
+        context.set_event_timer(Timestamp(row.at + 10));
+    }
+
+    fn on_timer(&self, _timer: staunch::engine::operator::Timer, (): &mut (), context: &mut ProcessContext<'_, u64, (u64, i64), ()>) {
+        context.emit((*context.key, context.time.0));
+        context.set_event_timer(Timestamp(context.time.0 + 10));
+    }
+}
+
+#[test]
+fn a_timer_that_sets_itself_again_comes_to_an_end_with_the_input() {
+    let job = Job::new();
+    job.put("first.csv", "1,0\n1,25\n");
+    let ended = job.run(|job, env| {
+        let rows = env.source("rows", job.source().one_split());
+        let timed = rows.event_time(|row| Timestamp(row.at), Watermarks::ascending().per_record());
+        timed.key_by(|row| row.id).process("hourly", Hourly).sink("timers", job.sink("timers"));
+    });
+    ended.expect("the job ends");
+    // Up to the watermark of the last record each timer sets the next; at the end those that are set fire once.
+    assert_eq!(sorted(&job.path("timers")), ["1,10", "1,20", "1,30", "1,35"]);
+}

@@ -63,6 +63,8 @@ pub struct ProcessContext<'a, K, Out, Side> {
     pub watermark: Timestamp,
     /// Wall-clock time at the start of the task's slice.
     pub now: Timestamp,
+    /// The last watermark fires timers.
+    at_end: bool,
     timers: &'a mut TimerPair<K>,
     out: &'a mut Vec<(Out, Timestamp)>,
     side: &'a mut Vec<(Side, Timestamp)>,
@@ -79,9 +81,12 @@ impl<K: Key, Out, Side> ProcessContext<'_, K, Out, Side> {
         self.side.push((value, self.time));
     }
 
-    /// Sets a timer of this key in event time; setting it twice is setting it once.
+    /// Sets a timer of this key in event time; setting it twice is setting it once. At the end of all input event time ends too: every
+    /// timer that is set fires then, once, and no further one is set, so that a timer that sets itself again comes to an end.
     pub fn set_event_timer(&mut self, at: Timestamp) {
-        self.timers.event.set(self.hash, self.key, at);
+        if !self.at_end {
+            self.timers.event.set(self.hash, self.key, at);
+        }
     }
 
     /// Deletes a timer of this key in event time.
@@ -223,6 +228,7 @@ where
             time,
             watermark: self.watermark,
             now: self.wall,
+            at_end: self.firing == Some(Timestamp::MAX),
             timers: &mut self.states.timers,
             out: &mut self.out,
             side: &mut self.side_out,
