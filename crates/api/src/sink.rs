@@ -37,6 +37,11 @@ pub trait Sink: Clone + Send + 'static {
         false
     }
 
+    /// Whether its committer wants to know when a commit is proven and recorded ([`Committer::forget`]).
+    fn forgets(&self) -> bool {
+        self.keeps_journal()
+    }
+
     /// Looks, before the job starts, whether it can work. May block.
     ///
     /// # Errors
@@ -182,10 +187,11 @@ pub trait Committer: Send + 'static {
         Err(no_copy(committable))
     }
 
-    /// The commit of a committable is proven and recorded: its copy in the journal may go.
+    /// The commit of a committable is proven and recorded: what is kept only to find out about it may go, as its copy in the journal.
+    /// Called if [`Sink::forgets`]; not for each committable when the process dies.
     ///
     /// # Errors
-    /// `Retry` when the store does not answer; the next sweep removes the copy.
+    /// `Retry` when the store or the outside does not answer; it is not tried again.
     fn forget(&mut self, committable: &Committable) -> Result<()> {
         let _ = committable;
         Ok(())

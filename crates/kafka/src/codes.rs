@@ -2,6 +2,9 @@
 //!
 //! Owns: which number means what. Numbers are never given a new meaning.
 
+use rdkafka::error::KafkaError;
+use staunch_types::{Error, ErrorKind};
+
 /// A setting that is needed is not there.
 pub const SETTING_MISSING: &str = "K001";
 /// A setting has a value that cannot work.
@@ -36,3 +39,53 @@ pub const INTERRUPTED: &str = "K023";
 pub const TIMEOUT_REFUSED: &str = "K024";
 /// A broker names a phase of a transaction that is not known here.
 pub const PHASE_UNKNOWN: &str = "K025";
+/// It cannot be known what became of a transaction.
+pub const UNKNOWABLE: &str = "K030";
+/// A partition cannot be read.
+pub const READ_FAILED: &str = "K040";
+/// Messages that come next are not there any more.
+pub const OFFSET_GONE: &str = "K041";
+/// A message cannot become a record.
+pub const MESSAGE_BAD: &str = "K042";
+/// A topic or partition that was read is gone, or is another one now.
+pub const TOPIC_CHANGED: &str = "K043";
+/// Topics cannot be looked for.
+pub const DISCOVERY_FAILED: &str = "K044";
+/// The brokers did not do what the sink needs.
+pub const WRITE_FAILED: &str = "K050";
+/// A message was refused.
+pub const MESSAGE_REFUSED: &str = "K051";
+/// A record cannot become a message.
+pub const RECORD_UNWRITABLE: &str = "K052";
+/// A transaction that should be open is not.
+pub const TRANSACTION_GONE: &str = "K053";
+/// What a checkpoint holds of a transaction cannot be read.
+pub const STORED_BAD: &str = "K054";
+/// A prepared transaction was not committed and cannot be.
+pub const TRANSACTION_LOST: &str = "K055";
+/// The copy of a lost transaction is not as it was written.
+pub const COPY_CHANGED: &str = "K056";
+/// The mark of a transaction cannot be looked for.
+pub const TOKEN_UNREADABLE: &str = "K057";
+/// What became of a transaction is not known yet.
+pub const NOT_KNOWN_YET: &str = "K058";
+/// A topic does not exist.
+pub const TOPIC_MISSING: &str = "K059";
+/// A newer generation has taken a transactional id over.
+pub const FENCED: &str = "K060";
+/// An assumption of ours does not hold.
+pub const KAFKA_BUG: &str = "K099";
+
+/// A setting that cannot work.
+pub(crate) fn setting(what: impl Into<String>, remedy: &str) -> Error {
+    Error::new(ErrorKind::Invalid, SETTING_BAD, what).data("nothing was started").remedy(remedy)
+}
+
+pub(crate) fn refused_setting(error: &KafkaError) -> Error {
+    setting("the Kafka client refuses the settings", "correct the setting that is named; names and values are those of librdkafka")
+        .cause(error)
+}
+
+pub(crate) fn no_thread(error: &std::io::Error) -> Error {
+    setting("the system refuses to start a thread for Kafka", "raise the limit on threads").cause(error)
+}

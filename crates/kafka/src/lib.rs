@@ -1,9 +1,8 @@
-//! Kafka: what became of a transaction, and how it is decided, through any crash.
+//! Kafka, exactly once: topics as sources and sinks of a job, through any crash and any downtime.
 //!
-//! Owns: the settings of a client, read by librdkafka's names; a small client for the requests that librdkafka does not know; the rules
-//! by which a prepared transaction is committed, pending or lost.
-//! Does not own: threads, clocks, checkpoints; the records themselves, which go through librdkafka.
-//! Follows the data: settings, the control client, the resolver, the inquiry that asks for it.
+//! Owns: the source, the sink, and the rules by which a prepared transaction is committed, pending or lost.
+//! Does not own: checkpoints, the ledger, when something is committed.
+//! Follows the data: settings, messages, the source, the sink; beside them the control client and the resolver.
 //!
 //! Invariants:
 //! 1. A transaction is told apart by producer id, epoch *and* start time: one handle gives two transactions the same id and epoch.
@@ -12,9 +11,16 @@
 
 pub mod codes;
 pub mod settings;
+mod native;
+mod message;
+mod source;
+mod sink;
 pub mod control;
 pub mod resolve;
 pub mod inquiry;
 
 pub use control::Control;
+pub use message::{Csv, Decode, Encode, Header, Headers, Json, Message, MessageDraft, Raw, Text};
 pub use settings::ClientSettings;
+pub use sink::{KAFKA_SINK_KIND, KafkaCommitter, KafkaSink, KafkaWriter, Keyed};
+pub use source::{KafkaEnumerator, KafkaReader, KafkaSource, PartitionSplit, StartAt, StopAt};

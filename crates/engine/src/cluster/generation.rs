@@ -332,7 +332,7 @@ impl RunningGeneration {
             Effect::EpochDurable { attempt, reason: _ } => self.durable(attempt, around)?,
             Effect::EpochCommitted { epoch } => {
                 (around.tell)(JobEvent::EpochCommitted { epoch });
-                self.forget_copies(epoch, around);
+                self.forget_proofs(epoch, around);
                 self.retention.committed(epoch);
                 self.collect(around);
             }
@@ -454,10 +454,10 @@ impl RunningGeneration {
         Ok(())
     }
 
-    /// An epoch is committed and recorded: the journals of its sinks need its output no more.
-    fn forget_copies(&mut self, epoch: Epoch, around: &Surroundings<'_>) {
+    /// An epoch is committed and recorded: sinks need no longer keep what they keep to find that out.
+    fn forget_proofs(&mut self, epoch: Epoch, around: &Surroundings<'_>) {
         let committables = self.retention.committables(epoch);
-        for sink in around.plan.sinks.values().filter(|sink| sink.keeps_journal) {
+        for sink in around.plan.sinks.values().filter(|sink| sink.forgets) {
             let own = committables.iter().filter(|named| named.sink == sink.name);
             self.committers.forget(self.names.id(&sink.name), own.map(|named| named.committable.clone()));
         }

@@ -21,6 +21,8 @@ pub struct SinkPlan {
     pub description: String,
     /// Whether it keeps a journal.
     pub keeps_journal: bool,
+    /// Whether it wants to know when a commit is recorded.
+    pub forgets: bool,
     /// Looks whether it can work. May block.
     pub check: SinkCheck,
     /// Makes its committer.
@@ -37,6 +39,7 @@ impl SinkPlan {
             kind,
             description,
             keeps_journal: sink.keeps_journal(),
+            forgets: sink.forgets(),
             check: Arc::new(move |context| for_check.check(context)),
             committer: Box::new(move |context| Ok(Box::new(for_committer.committer(context)?) as CommitterDyn)),
         }

@@ -1,0 +1,10 @@
+//! Whole jobs against a real broker, judged by a client that is not ours. One binary, one broker.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::expect_used,
+    reason = "end-to-end tests start processes and look at clocks"
+)]
+
+mod jobs;
+mod killed;

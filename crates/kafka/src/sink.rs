@@ -1,0 +1,283 @@
+//! Kafka as a sink.
+//!
+//! Owns: the description of a sink, its settings and their checks.
+//! Follows the data: batches of messages, the writer of a task, the thread with its producers, what a checkpoint keeps, the committer.
+
+mod batch;
+mod stored;
+mod producer;
+mod writer;
+mod token;
+mod committer;
+mod check;
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use rdkafka::config::ClientConfig;
+use serde::Serialize;
+use staunch_api::{Sink, SinkContext, WriterContext};
+use staunch_types::{Name, Result};
+
+use crate::codes::setting;
+use crate::message::{Csv, Encode, Json, MessageDraft, Raw, Text};
+use crate::settings::ClientSettings;
+
+pub use committer::KafkaCommitter;
+pub use writer::KafkaWriter;
+
+/// The kind under which Kafka sinks are known.
+pub const KAFKA_SINK_KIND: &str = "kafka";
+
+/// How long a prepared transaction may be in doubt before the broker aborts it, unless said otherwise. Brokers allow 15 minutes by default.
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// What the name of a topic of marks begins with, unless said otherwise; the job's follows.
+const TOKEN_TOPIC: &str = "staunch-commits-";
+/// Longest part of a topic's name that comes from the job's.
+const TOPIC_BYTES_MAX: usize = 200;
+/// Longest part of a transactional id that comes from names.
+const ID_BYTES_MAX: usize = 200;
+
+/// A sink that writes records to Kafka in transactions: `read_committed` readers see each record once, when its epoch is committed.
+///
+/// ```
+/// use staunch_kafka::KafkaSink;
+///
+/// #[derive(serde::Serialize)]
+/// struct Total { account: u64, cents: i64 }
+///
+/// let sink = KafkaSink::json::<Total>("localhost:9092", "totals").key(|total| total.account.to_string().into_bytes());
+/// # let _ = sink;
+/// ```
+pub struct KafkaSink<T, E> {
+    settings: Settings,
+    encode: E,
+    record: PhantomData<fn(T)>,
+}
+
+impl<T, E: Clone> Clone for KafkaSink<T, E> {
+    fn clone(&self) -> Self {
+        KafkaSink { settings: self.settings.clone(), encode: self.encode.clone(), record: PhantomData }
+    }
+}
+
+/// The settings of a sink, as given.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) brokers: String,
+    pub(crate) topics: Vec<String>,
+    pub(crate) properties: BTreeMap<String, String>,
+    pub(crate) token_topic: Option<String>,
+    pub(crate) timeout: Duration,
+    pub(crate) journal: bool,
+}
+
+/// An encoder whose messages have a key.
+#[derive(Clone)]
+pub struct Keyed<E, K> {
+    encode: E,
+    key: K,
+}
+
+impl<T, E: Encode<T>, K: Fn(&T) -> Vec<u8> + Clone + Send + Sync + 'static> Encode<T> for Keyed<E, K> {
+    fn encode(&self, record: &T, message: &mut MessageDraft) -> std::result::Result<(), String> {
+        self.encode.encode(record, message)?;
+        message.key(&(self.key)(record));
+        Ok(())
+    }
+}
+
+impl KafkaSink<(), ()> {
+    /// Records as JSON.
+    pub fn json<T: Serialize + 'static>(brokers: &str, topic: &str) -> KafkaSink<T, Json<T>> {
+        KafkaSink::with(brokers, &[topic], Json::new())
+    }
+
+    /// Records as one line of CSV, without a header.
+    pub fn csv<T: Serialize + 'static>(brokers: &str, topic: &str) -> KafkaSink<T, Csv<T>> {
+        KafkaSink::with(brokers, &[topic], Csv::new())
+    }
+
+    /// Texts.
+    pub fn text(brokers: &str, topic: &str) -> KafkaSink<String, Text> {
+        KafkaSink::with(brokers, &[topic], Text)
+    }
+
+    /// Bytes as they are.
+    pub fn raw(brokers: &str, topic: &str) -> KafkaSink<Vec<u8>, Raw> {
+        KafkaSink::with(brokers, &[topic], Raw)
+    }
+}
+
+impl<T, E: Encode<T>> KafkaSink<T, E> {
+    /// Records as an encoder says: it may choose topic, partition, key, value, headers and time of each message.
+    pub fn with(brokers: &str, topics: &[&str], encode: E) -> KafkaSink<T, E> {
+        let settings = Settings {
+            brokers: brokers.to_owned(),
+            topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
+            properties: BTreeMap::new(),
+            token_topic: None,
+            timeout: TRANSACTION_TIMEOUT,
+            journal: false,
+        };
+        KafkaSink { settings, encode, record: PhantomData }
+    }
+
+    /// Gives messages a key, which also chooses the partition as Kafka's own clients do it.
+    pub fn key<K: Fn(&T) -> Vec<u8> + Clone + Send + Sync + 'static>(self, key: K) -> KafkaSink<T, Keyed<E, K>> {
+        KafkaSink { settings: self.settings, encode: Keyed { encode: self.encode, key }, record: PhantomData }
+    }
+
+    /// A setting of the client, by librdkafka's name: of security, compression, batching.
+    #[must_use]
+    pub fn property(mut self, name: &str, value: &str) -> Self {
+        self.settings.properties.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// How long a prepared transaction may be in doubt: the longest downtime after which everything is still simply committed. The broker's
+    /// `transaction.max.timeout.ms` limits it. 15 minutes unless said otherwise.
+    #[must_use]
+    pub fn transaction_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// The compacted topic in which each transaction leaves a mark, by which it is known for ever whether it was committed. It is made if it
+    /// does not exist. `staunch-commits-` and the job's name unless said otherwise; jobs that share one wait for each other's transactions.
+    #[must_use]
+    pub fn token_topic(mut self, topic: &str) -> Self {
+        self.settings.token_topic = Some(topic.to_owned());
+        self
+    }
+
+    /// Keeps a copy of each epoch's messages with the checkpoints until its commit is recorded. After a downtime longer than the transaction
+    /// timeout they are then written again, where the job would otherwise stop. Each message is written twice.
+    #[must_use]
+    pub fn journal(mut self) -> Self {
+        self.settings.journal = true;
+        self
+    }
+}
+
+/// Settings that a sink sets itself.
+const OWN: [&str; 5] = ["bootstrap.servers", "transactional.id", "transaction.timeout.ms", "enable.idempotence", "acks"];
+
+impl Settings {
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.brokers.trim().is_empty() {
+            return Err(setting("expected the addresses of brokers, found none", "give them as `host:port,host:port`"));
+        }
+        if self.topics.is_empty() || self.topics.iter().any(String::is_empty) {
+            return Err(setting(format!("expected names of topics, found {:?}", self.topics), "name the topics that the sink writes to"));
+        }
+        if let Some(name) = OWN.iter().find(|name| self.properties.contains_key(**name)) {
+            return Err(setting(
+                format!("`{name}` is set by the sink itself"),
+                "leave it out; brokers and timeout are settings of the sink",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What the transactional ids of a sink begin with: unique for job and sink, of bounded length.
+    pub(crate) fn prefix(job: &Name, sink: &Name) -> String {
+        let (job, sink) = (job.component(), sink.component());
+        let whole = format!("staunch+{job}+{sink}+");
+        if whole.len() <= ID_BYTES_MAX {
+            return whole;
+        }
+        let hash = xxhash_rust::xxh3::xxh3_128(whole.as_bytes());
+        format!("staunch+{hash:032x}+")
+    }
+
+    pub(crate) fn token_topic(&self, job: &Name) -> String {
+        if let Some(topic) = &self.token_topic {
+            return topic.clone();
+        }
+        let job = job.component();
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
+        if job.len() <= TOPIC_BYTES_MAX && job.chars().all(is_allowed) {
+            return format!("{TOKEN_TOPIC}{job}");
+        }
+        let hash = xxhash_rust::xxh3::xxh3_64(job.as_bytes());
+        let plain: String = job.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(TOPIC_BYTES_MAX).collect();
+        format!("{TOKEN_TOPIC}{plain}-{hash:016x}")
+    }
+
+    pub(crate) fn transactional_id(&self, job: &Name, sink: &Name, task: u32, number: usize) -> String {
+        format!("{}{task}-{number}", Settings::prefix(job, sink))
+    }
+
+    /// For the control client.
+    pub(crate) fn control(&self) -> Result<ClientSettings> {
+        let mut named = self.properties.clone();
+        named.insert("bootstrap.servers".into(), self.brokers.clone());
+        ClientSettings::parse(&named)
+    }
+
+    /// For the producer that clears marks.
+    pub(crate) fn clearing(&self) -> ClientConfig {
+        let mut config = self.client();
+        config.set("enable.idempotence", "true").set("linger.ms", "0");
+        config
+    }
+
+    pub(crate) fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        for (name, value) in &self.properties {
+            config.set(name, value);
+        }
+        config.set("bootstrap.servers", &self.brokers);
+        config
+    }
+
+    pub(crate) fn producer(&self, id: &str) -> ClientConfig {
+        let mut config = self.client();
+        let defaults = [("partitioner", "murmur2_random"), ("linger.ms", "5"), ("queue.buffering.max.kbytes", "65536")];
+        for (name, value) in defaults {
+            if !self.properties.contains_key(name) {
+                config.set(name, value);
+            }
+        }
+        config.set("transactional.id", id).set("transaction.timeout.ms", self.timeout.as_millis().to_string());
+        config
+    }
+}
+
+impl<T: Send + 'static, E: Encode<T>> Sink for KafkaSink<T, E> {
+    type Record = T;
+    type Writer = KafkaWriter<T, E>;
+    type Committer = KafkaCommitter;
+
+    fn kind(&self) -> &'static str {
+        KAFKA_SINK_KIND
+    }
+
+    fn describe(&self) -> String {
+        format!("Kafka topics {} at {}", self.settings.topics.join(", "), self.settings.brokers)
+    }
+
+    fn keeps_journal(&self) -> bool {
+        self.settings.journal
+    }
+
+    /// Marks of transactions are cleared then.
+    fn forgets(&self) -> bool {
+        true
+    }
+
+    fn check(&self, context: &SinkContext) -> Result<()> {
+        self.settings.check()?;
+        check::check(&self.settings, context)
+    }
+
+    fn writer(&self, context: WriterContext, _restored: Vec<Vec<u8>>) -> Result<KafkaWriter<T, E>> {
+        KafkaWriter::new(self.settings.clone(), self.encode.clone(), context)
+    }
+
+    fn committer(&self, context: SinkContext) -> Result<KafkaCommitter> {
+        KafkaCommitter::new(self.settings.clone(), context)
+    }
+}

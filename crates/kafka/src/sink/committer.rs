@@ -1,0 +1,240 @@
+//! Commits transactions, tells what became of them, and writes lost ones again.
+//!
+//! Owns: the dealings with the coordinator of transactions for one sink. Does not own: the rules of a verdict (`resolve`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use staunch_api::{CommitPermit, Committable, Committer, Proof, Resolution, SinkContext, SweepScope, Swept, no_copy};
+use staunch_types::{Digest, Error, ErrorKind, Generation, Result};
+
+use super::batch::OutMessage;
+use super::producer::{Handle, send, send_token};
+use super::stored::StoredTransaction;
+use super::{Settings, token};
+use crate::codes;
+use crate::control::{Control, Decision, Described, Ended, Interrupt, Producer, TokenAnswer};
+use crate::resolve::{Absence, PreparedTransaction, Step, TokenMark, TokenReading, resolve};
+
+/// Bytes of a journal that are read at once.
+const READ_BYTES: u64 = 1 << 20;
+/// How long a cleared mark may take.
+const CLEAR: Duration = Duration::from_secs(10);
+
+/// Commits the transactions of one sink.
+pub struct KafkaCommitter {
+    settings: Settings,
+    context: SinkContext,
+    control: Control,
+    clearing: Option<BaseProducer<Quiet>>,
+}
+
+/// Hears nothing: a mark that is not cleared costs a little room, nothing else.
+#[derive(Clone, Copy)]
+struct Quiet;
+
+impl ClientContext for Quiet {}
+
+impl ProducerContext for Quiet {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, _result: &DeliveryResult<'_>, (): ()) {}
+}
+
+impl KafkaCommitter {
+    pub(super) fn new(settings: Settings, context: SinkContext) -> Result<KafkaCommitter> {
+        let control = Control::new(settings.control()?, Interrupt::default())?;
+        Ok(KafkaCommitter { settings, context, control, clearing: None })
+    }
+
+    fn step(&mut self, committable: &Committable, stored: &StoredTransaction) -> Result<Step> {
+        let mark = TokenMark { generation: committable.generation, epoch: committable.epoch };
+        let prepared = PreparedTransaction { producer: stored.producer(), start_ms: stored.started_ms, mark };
+        let described = self.control.describe_transaction(&stored.id)?;
+        let step = resolve(&prepared, &described, &TokenReading::NotAsked);
+        if step != Step::AskToken {
+            return Ok(step);
+        }
+        let answer =
+            if token::is_there(&self.settings.client(), &stored.token)? { TokenAnswer::There(mark.token()) } else { TokenAnswer::Absent };
+        // Marks are never forgotten while a commit is not recorded.
+        Ok(resolve(&prepared, &described, &TokenReading::Answered { answer, absence: Absence::Proves }))
+    }
+
+    /// Writes the messages of a copy in a transaction of its own, which nobody else may have open, and commits it.
+    fn write_again(&mut self, committable: &Committable, stored: &StoredTransaction) -> Result<Proof> {
+        let copy = stored.copy.as_deref().ok_or_else(|| no_copy(committable))?;
+        // Whoever else writes it again uses the same id; taking it over fences them.
+        let id = format!("{}again-{}", Settings::prefix(&self.context.job, &self.context.sink), stored.token.key);
+        let handle = Handle::take_over(&self.settings, id)?;
+        if token::is_there(&self.settings.client(), &stored.token)? {
+            return Ok(Proof { text: format!("mark={}", stored.token.key) });
+        }
+        handle.begin()?;
+        let (mut at, mut rest, mut digest, mut scratch) = (0, Vec::new(), Digest::default(), Vec::new());
+        loop {
+            let bytes = self.context.journal.read(copy, at, READ_BYTES)?.ok_or_else(|| no_copy(committable))?;
+            if bytes.is_empty() {
+                break;
+            }
+            at += bytes.len() as u64;
+            rest.extend_from_slice(&bytes);
+            let mut from = 0;
+            while let Some((length, tail)) = rest[from..].split_first_chunk::<4>() {
+                let length = u32::from_le_bytes(*length) as usize;
+                let Some(message) = tail.get(..length) else { break };
+                let message: OutMessage<'_> = postcard::from_bytes(message).map_err(|error| copy_changed(copy, &error.to_string()))?;
+                message.digest_bytes(&mut scratch);
+                digest.add(&scratch);
+                send(&handle, &self.settings.topics, &message)?;
+                from += 4 + length;
+            }
+            rest.drain(..from);
+        }
+        if !rest.is_empty() || digest != stored.digest {
+            return Err(copy_changed(copy, &format!("expected records={}, found records={}", stored.digest.records, digest.records)));
+        }
+        send_token(&handle, &stored.token.topic, &stored.token.key)?;
+        handle.finish()?;
+        Ok(Proof { text: format!("written again from copy={copy} mark={}", stored.token.key) })
+    }
+
+    fn sweep_copies(&self, scope: &SweepScope, swept: &mut Swept) -> Result<()> {
+        let kept: Vec<String> = scope
+            .committables
+            .iter()
+            .map(|c| StoredTransaction::decode(&c.body))
+            .filter_map(|s| s.map(|s| s.copy).transpose())
+            .collect::<Result<_>>()?;
+        let generation = |name: &str| name.strip_prefix('g')?.split_once('-')?.0.parse().ok().map(Generation);
+        for name in self.context.journal.names()? {
+            if generation(&name).is_some_and(|g| g < scope.generation) && !kept.contains(&name) {
+                self.context.journal.remove(&name)?;
+                swept.removed.push(format!("copy {name}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Committer for KafkaCommitter {
+    fn commit(&mut self, committable: &Committable, permit: &CommitPermit) -> Result<Proof> {
+        let stored = StoredTransaction::decode(&committable.body)?;
+        if committable.epoch > permit.epoch() {
+            let what = format!("a permit of epoch={} was used for a transaction of epoch={}", permit.epoch(), committable.epoch);
+            return Err(Error::new(ErrorKind::Bug, codes::KAFKA_BUG, what).at(format!("transactional id={}", stored.id)));
+        }
+        match self.step(committable, &stored)? {
+            Step::Committed { proof } => Ok(Proof { text: proof }),
+            Step::Pending => match self.control.end_transaction(&stored.id, stored.producer(), Decision::Commit)? {
+                Ended::AsAsked => Ok(Proof { text: format!("EndTxn committed transactional id={} {}", stored.id, stored.producer()) }),
+                ended @ (Ended::NotOpen | Ended::Fenced | Ended::UnknownProducer) => Err(Error::new(
+                    ErrorKind::Restart,
+                    codes::TRANSACTION_GONE,
+                    format!("a transaction was open and is not any more: {ended:?}"),
+                )
+                .at(stored.describe())
+                .data("what became of it is found out next")
+                .remedy("nothing: it is asked again")),
+            },
+            Step::Lost { evidence } => Err(lost(&stored, &evidence)),
+            Step::AskToken | Step::AskAgain { .. } | Step::Unknowable { .. } => {
+                Err(not_known(&stored, "the transaction is between two phases"))
+            }
+        }
+    }
+
+    fn resolve(&mut self, committable: &Committable) -> Result<Resolution> {
+        let stored = StoredTransaction::decode(&committable.body)?;
+        match self.step(committable, &stored)? {
+            Step::Committed { proof } => Ok(Resolution::Committed(Proof { text: proof })),
+            Step::Pending => Ok(Resolution::Pending),
+            Step::Lost { evidence } => Ok(Resolution::Lost { evidence: format!("{evidence}: {}", stored.describe()) }),
+            Step::AskToken => Err(not_known(&stored, "the mark was not asked for")),
+            Step::AskAgain { why } => Err(not_known(&stored, &why)),
+            Step::Unknowable { why } => Err(Error::new(
+                ErrorKind::Corrupt,
+                codes::UNKNOWABLE,
+                format!("it cannot be known what became of a prepared transaction: {why}"),
+            )
+            .at(stored.describe())
+            .data("nothing was committed, aborted or written again")
+            .remedy("look for the offsets named above in the topics; then accept the loss with `--accept-lost SINK`, or restore another checkpoint")),
+        }
+    }
+
+    fn resend(&mut self, committable: &Committable, permit: &CommitPermit) -> Result<Proof> {
+        let stored = StoredTransaction::decode(&committable.body)?;
+        if committable.epoch > permit.epoch() {
+            return self.commit(committable, permit);
+        }
+        self.write_again(committable, &stored)
+    }
+
+    fn forget(&mut self, committable: &Committable) -> Result<()> {
+        let stored = StoredTransaction::decode(&committable.body)?;
+        if let Some(copy) = &stored.copy {
+            self.context.journal.remove(copy)?;
+        }
+        if self.clearing.is_none() {
+            let producer = self.settings.clearing().create_with_context(Quiet).map_err(|error| codes::refused_setting(&error))?;
+            self.clearing = Some(producer);
+        }
+        if let Some(producer) = &self.clearing {
+            let record =
+                BaseRecord::<[u8], [u8], ()>::to(&stored.token.topic).key(stored.token.key.as_bytes()).partition(stored.token.partition);
+            drop(producer.send(record));
+            drop(producer.flush(CLEAR));
+        }
+        Ok(())
+    }
+
+    fn sweep(&mut self, scope: &SweepScope) -> Result<Swept> {
+        let mut swept = Swept::default();
+        let mut kept: BTreeSet<(String, Producer, i64)> = BTreeSet::new();
+        for committable in &scope.committables {
+            let stored = StoredTransaction::decode(&committable.body)?;
+            kept.insert((stored.id.clone(), stored.producer(), stored.started_ms));
+        }
+        let timeout_ms = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
+        for listed in self.control.list_transactions(&Settings::prefix(&self.context.job, &self.context.sink))? {
+            let id = listed.transactional_id;
+            if listed.phase.is_open()
+                && let Described::Known(found) = self.control.describe_transaction(&id)?
+                && found.phase.is_open()
+            {
+                if found.start_ms.is_some_and(|start| kept.contains(&(id.clone(), found.producer, start))) {
+                    continue;
+                }
+                swept.removed.push(format!("open transaction {id} {}", found.producer));
+            }
+            // Also the ids without an open one: whoever still has a producer of an older generation must not begin another.
+            self.control.fence(&id, timeout_ms)?;
+        }
+        self.sweep_copies(scope, &mut swept)?;
+        Ok(swept)
+    }
+}
+
+fn not_known(stored: &StoredTransaction, why: &str) -> Error {
+    Error::new(ErrorKind::Retry, codes::NOT_KNOWN_YET, format!("it is not known yet what became of a prepared transaction: {why}"))
+        .at(stored.describe())
+        .data("nothing was decided: it is asked again")
+        .remedy("nothing; if it goes on, see the brokers' logs")
+}
+
+fn lost(stored: &StoredTransaction, evidence: &str) -> Error {
+    Error::new(ErrorKind::Lost, codes::TRANSACTION_LOST, format!("a prepared transaction was not committed and cannot be: {evidence}"))
+        .at(stored.describe())
+        .data(format!("records={} of it are not visible", stored.digest.records))
+        .remedy("give the sink a longer transaction timeout and a journal; to go on without these records, start with `--accept-lost SINK`")
+}
+
+fn copy_changed(copy: &str, what: &str) -> Error {
+    Error::new(ErrorKind::Corrupt, codes::COPY_CHANGED, format!("the copy of a lost transaction is not as it was written: {what}"))
+        .at(format!("copy={copy}"))
+        .data("nothing was made visible; the records are in no other place of ours")
+        .remedy("bring an unchanged copy back, or accept the loss explicitly with `--accept-lost SINK`")
+}

@@ -1,0 +1,82 @@
+//! What a checkpoint keeps of a transaction.
+
+use serde::{Deserialize, Serialize};
+use staunch_types::{Digest, Error, ErrorKind, Result};
+
+use crate::codes;
+use crate::control::Producer;
+
+/// The form of the bytes; the first byte.
+const VERSION: u8 = 1;
+
+/// A prepared transaction: all that is needed to commit it, to find out what became of it, and to verify what it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredTransaction {
+    pub(crate) job: String,
+    pub(crate) sink: String,
+    /// The transactional id.
+    pub(crate) id: String,
+    pub(crate) producer_id: i64,
+    pub(crate) producer_epoch: i16,
+    /// When the broker saw it begin, in milliseconds since 1970: tells it from other transactions of the same producer and epoch.
+    pub(crate) started_ms: i64,
+    pub(crate) timeout_ms: i32,
+    pub(crate) token: Token,
+    pub(crate) ranges: Vec<Range>,
+    /// The copy in the journal, if there is one.
+    pub(crate) copy: Option<String>,
+    pub(crate) digest: Digest,
+}
+
+/// Where the mark of the transaction is, if it was committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Token {
+    pub(crate) topic: String,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    /// Of this transaction alone; also of the one that writes it again.
+    pub(crate) key: String,
+}
+
+/// What a transaction wrote to a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Range {
+    pub(crate) topic: String,
+    pub(crate) partition: i32,
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) messages: u64,
+}
+
+impl StoredTransaction {
+    pub(crate) fn producer(&self) -> Producer {
+        Producer { id: self.producer_id, epoch: self.producer_epoch }
+    }
+
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![VERSION];
+        let rest = postcard::to_stdvec(self)
+            .map_err(|error| Error::new(ErrorKind::Bug, codes::KAFKA_BUG, "a prepared transaction cannot be encoded").cause(error))?;
+        bytes.extend_from_slice(&rest);
+        Ok(bytes)
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTransaction> {
+        let unreadable = |what: String| {
+            Error::new(ErrorKind::Corrupt, codes::STORED_BAD, format!("what the checkpoint holds of a transaction cannot be read: {what}"))
+                .data("nothing was committed or aborted")
+                .remedy("use the version of the program that wrote the checkpoint, or a newer one")
+        };
+        match bytes.split_first() {
+            Some((&VERSION, rest)) => postcard::from_bytes(rest).map_err(|error| unreadable(error.to_string())),
+            Some((version, _)) => Err(unreadable(format!("expected version {VERSION}, found {version}"))),
+            None => Err(unreadable("expected a version, found nothing".into())),
+        }
+    }
+
+    /// For people: the transaction and what it wrote.
+    pub(crate) fn describe(&self) -> String {
+        let ranges: Vec<String> = self.ranges.iter().map(|r| format!("{}[{}]@{}..{}", r.topic, r.partition, r.first, r.last + 1)).collect();
+        format!("transaction {} producer {} epoch {}: {}", self.id, self.producer_id, self.producer_epoch, ranges.join(", "))
+    }
+}

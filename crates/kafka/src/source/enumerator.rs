@@ -1,0 +1,205 @@
+//! Finds partitions, and where to begin and end in each.
+//!
+//! Owns: which partitions are known. Does not own: which reader reads them, positions after the start.
+//!
+//! Invariants:
+//! 1. A partition is handed out once over all generations. One that was not there at the first search is read from its beginning.
+//! 2. A topic that was deleted, or deleted and made again, stops the job: its offsets mean other messages now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Offset, TopicPartitionList};
+use serde::{Deserialize, Serialize};
+use staunch_api::{Discovery, SplitEnumerator};
+use staunch_types::{Error, ErrorKind, Name, Result};
+
+use super::partition::{PartitionSplit, TopicId};
+use super::{Settings, StartAt, StopAt, Topics, whole_name};
+use crate::codes;
+use crate::control::{Control, Interrupt};
+
+/// How long a broker may take for an answer.
+const ANSWER: Duration = Duration::from_secs(15);
+
+/// Finds the partitions of a source.
+pub struct KafkaEnumerator {
+    settings: Settings,
+    control: Control,
+    consumer: BaseConsumer,
+    known: Known,
+}
+
+/// What is known already; kept in the checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Known {
+    /// Whether there was a search before.
+    searched: bool,
+    topics: BTreeMap<String, KnownTopic>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KnownTopic {
+    id: TopicId,
+    partitions: i32,
+}
+
+impl KafkaEnumerator {
+    pub(super) fn new(settings: Settings, name: &Name, restored: Option<&[u8]>) -> Result<KafkaEnumerator> {
+        let known = match restored {
+            None => Known::default(),
+            Some(bytes) => postcard::from_bytes(bytes).map_err(|error| {
+                Error::new(ErrorKind::Corrupt, codes::STORED_BAD, "what the checkpoint holds of the source cannot be read")
+                    .cause(error)
+                    .remedy("use the version of the program that wrote the checkpoint, or a newer one")
+            })?,
+        };
+        let mut config = settings.consumer(name, u32::MAX);
+        if let StartAt::Group(group) = &settings.start {
+            config.set("group.id", group);
+        }
+        let consumer = config.create().map_err(|error| codes::refused_setting(&error))?;
+        let control = Control::new(settings.control()?, Interrupt::default())?;
+        Ok(KafkaEnumerator { settings, control, consumer, known })
+    }
+
+    /// The offset at which a partition begins for us.
+    fn start(&self, topic: &str, partition: i32) -> Result<i64> {
+        let earliest = || self.watermarks(topic, partition).map(|(low, _)| low);
+        if self.known.searched {
+            return earliest();
+        }
+        match &self.settings.start {
+            StartAt::Earliest => earliest(),
+            StartAt::Latest => self.watermarks(topic, partition).map(|(_, high)| high),
+            StartAt::Offsets(offsets) => offsets.get(&(topic.to_owned(), partition)).map_or_else(earliest, |offset| Ok(*offset)),
+            StartAt::Timestamp(time) => {
+                let mut list = TopicPartitionList::new();
+                list.add_partition_offset(topic, partition, Offset::Offset(*time)).map_err(|error| failed(topic, partition, &error))?;
+                let found = self.consumer.offsets_for_times(list, ANSWER).map_err(|error| failed(topic, partition, &error))?;
+                match found.find_partition(topic, partition).map(|found| found.offset()) {
+                    Some(Offset::Offset(offset)) => Ok(offset),
+                    _ => self.watermarks(topic, partition).map(|(_, high)| high),
+                }
+            }
+            StartAt::Group(_) => {
+                let mut list = TopicPartitionList::new();
+                list.add_partition(topic, partition);
+                let found = self.consumer.committed_offsets(list, ANSWER).map_err(|error| failed(topic, partition, &error))?;
+                match found.find_partition(topic, partition).map(|found| found.offset()) {
+                    Some(Offset::Offset(offset)) => Ok(offset),
+                    _ => earliest(),
+                }
+            }
+        }
+    }
+
+    fn stop(&self, topic: &str, partition: i32) -> Result<Option<i64>> {
+        let latest = || self.watermarks(topic, partition).map(|(_, high)| Some(high));
+        match &self.settings.stop {
+            StopAt::Never => Ok(None),
+            StopAt::Latest => latest(),
+            StopAt::Offsets(offsets) => offsets.get(&(topic.to_owned(), partition)).map_or_else(latest, |offset| Ok(Some(*offset))),
+        }
+    }
+
+    fn watermarks(&self, topic: &str, partition: i32) -> Result<(i64, i64)> {
+        self.consumer.fetch_watermarks(topic, partition, ANSWER).map_err(|error| failed(topic, partition, &error))
+    }
+
+    /// The names of the topics to read; those that match, and those that were read before.
+    fn names(&self) -> Result<BTreeSet<String>> {
+        let mut names: BTreeSet<String> = self.known.topics.keys().cloned().collect();
+        match &self.settings.topics {
+            Topics::Named(named) => names.extend(named.iter().cloned()),
+            Topics::Pattern(pattern) => {
+                let pattern = whole_name(pattern)?;
+                let all = self.consumer.fetch_metadata(None, ANSWER).map_err(|error| {
+                    Error::new(ErrorKind::Retry, codes::DISCOVERY_FAILED, "the brokers did not tell the names of topics")
+                        .cause(error)
+                        .at(format!("brokers={}", self.settings.brokers))
+                        .data("nothing is lost: it is tried again")
+                        .remedy("see whether the brokers can be reached")
+                })?;
+                names.extend(all.topics().iter().map(|topic| topic.name()).filter(|name| pattern.is_match(name)).map(str::to_owned));
+            }
+        }
+        Ok(names)
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "a topic of the source does not exist")
+            .at(format!("topic={name} brokers={}", self.settings.brokers))
+            .data("nothing was started")
+            .remedy("make the topic, or correct its name")
+    }
+
+    /// # Errors
+    /// `Invalid` when a topic that was read is gone or another one now.
+    fn compare(&self, now: &BTreeMap<String, KnownTopic>) -> Result<()> {
+        for (name, known) in &self.known.topics {
+            let found = match now.get(name) {
+                Some(found) if found.id == known.id && found.partitions >= known.partitions => continue,
+                Some(found) if found.id != known.id => "a topic of this name that was made later".to_owned(),
+                Some(found) => format!("{} partitions", found.partitions),
+                None => "no topic of this name".to_owned(),
+            };
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                codes::TOPIC_CHANGED,
+                format!("expected the topic that was read before, with at least {} partitions, found {found}", known.partitions),
+            )
+            .at(format!("topic={name} brokers={}", self.settings.brokers))
+            .data("the positions of the checkpoint mean nothing in another topic; nothing was read from it")
+            .remedy("bring the topic back; or, if it is meant to be another one, give the source another name, so that it begins anew"));
+        }
+        Ok(())
+    }
+}
+
+impl SplitEnumerator for KafkaEnumerator {
+    type Split = PartitionSplit;
+
+    fn discover(&mut self) -> Result<Discovery<PartitionSplit>> {
+        let mut now: BTreeMap<String, KnownTopic> = BTreeMap::new();
+        for name in self.names()? {
+            match self.control.topic(&name)? {
+                Some(topic) => {
+                    let partitions = topic.partitions.iter().map(|partition| partition.number + 1).max().unwrap_or(0);
+                    now.insert(name, KnownTopic { id: topic.id, partitions });
+                }
+                None if self.known.topics.contains_key(&name) => {}
+                None => return Err(self.missing(&name)),
+            }
+        }
+        self.compare(&now)?;
+        let mut splits = Vec::new();
+        for (name, topic) in &now {
+            let first_new = self.known.topics.get(name).map_or(0, |known| known.partitions);
+            for partition in first_new..topic.partitions {
+                splits.push(PartitionSplit {
+                    topic: name.clone(),
+                    topic_id: topic.id.clone(),
+                    partition,
+                    position: self.start(name, partition)?,
+                    stop: self.stop(name, partition)?,
+                });
+            }
+        }
+        self.known = Known { searched: true, topics: now };
+        let state = postcard::to_stdvec(&self.known)
+            .map_err(|error| Error::new(ErrorKind::Bug, codes::KAFKA_BUG, "what is known of topics cannot be encoded").cause(error))?;
+        let again_after = if self.settings.stop == StopAt::Never { self.settings.discovery } else { None };
+        Ok(Discovery { splits, state, again_after })
+    }
+}
+
+fn failed(topic: &str, partition: i32, error: &KafkaError) -> Error {
+    Error::new(ErrorKind::Retry, codes::DISCOVERY_FAILED, "the brokers did not tell the offsets of a partition")
+        .cause(error)
+        .at(format!("topic={topic} partition={partition}"))
+        .data("nothing is lost: it is tried again")
+        .remedy("see whether the brokers can be reached, and whether the job may describe the topic")
+}
