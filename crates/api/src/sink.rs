@@ -32,6 +32,11 @@ pub trait Sink: Clone + Send + 'static {
     /// One line for people: kind and address.
     fn describe(&self) -> String;
 
+    /// Addresses of what it writes, as a source would come by it: the path of a file, or `kafka://BROKERS/TOPIC`.
+    fn writes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether its writers keep a journal: lost output is then written again by [`Committer::resend`] instead of stopping the job.
     fn keeps_journal(&self) -> bool {
         false

@@ -38,6 +38,12 @@ pub trait Source: Clone + Send + 'static {
     /// One line for people: kind and address.
     fn describe(&self) -> String;
 
+    /// Whether it would read what a sink writes to an address ([`crate::Sink::writes`]); a job whose output is its input is refused.
+    fn reads(&self, address: &str) -> bool {
+        let _ = address;
+        false
+    }
+
     /// How splits go to readers.
     fn assignment(&self) -> Assignment;
 

@@ -227,6 +227,11 @@ impl<T: Serialize + Send + 'static> Sink for FileSink<T> {
         FILE_SINK_KIND
     }
 
+    fn writes(&self) -> Vec<String> {
+        let name = format!("{}-00000000-00000001-1-0-0{}", self.settings.prefix, self.settings.name_end());
+        vec![self.settings.directory.join(name).display().to_string()]
+    }
+
     fn keeps_journal(&self) -> bool {
         self.settings.journal
     }

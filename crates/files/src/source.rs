@@ -289,6 +289,10 @@ impl<T: DeserializeOwned + Send + 'static> Source for FileSource<T> {
         format!("{format} files {}", self.settings.path.display())
     }
 
+    fn reads(&self, address: &str) -> bool {
+        find::would_find(&self.settings.path, Path::new(address))
+    }
+
     fn assignment(&self) -> Assignment {
         Assignment::OnRequest
     }

@@ -259,6 +259,10 @@ impl<T: Send + 'static, E: Encode<T>> Sink for KafkaSink<T, E> {
         format!("Kafka topics {} at {}", self.settings.topics.join(", "), self.settings.brokers)
     }
 
+    fn writes(&self) -> Vec<String> {
+        self.settings.topics.iter().map(|topic| format!("kafka://{}/{topic}", self.settings.brokers)).collect()
+    }
+
     fn keeps_journal(&self) -> bool {
         self.settings.journal
     }

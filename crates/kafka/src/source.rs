@@ -264,6 +264,14 @@ impl<T: Send + 'static, D: Decode<T>> Source for KafkaSource<T, D> {
         self.settings.describe()
     }
 
+    fn reads(&self, address: &str) -> bool {
+        let own = format!("kafka://{}/", self.settings.brokers);
+        address.strip_prefix(&own).is_some_and(|topic| match &self.settings.topics {
+            Topics::Named(names) => names.iter().any(|name| name == topic),
+            Topics::Pattern(pattern) => whole_name(pattern).is_ok_and(|pattern| pattern.is_match(topic)),
+        })
+    }
+
     fn assignment(&self) -> Assignment {
         Assignment::AllAtOnce
     }

@@ -130,7 +130,24 @@ impl Plan {
             return Err(invalid("J001", "the job has no source", "add one with `env.source(name, source)`"));
         }
         plan.check_ends()?;
+        plan.check_circles()?;
         Ok(plan)
+    }
+
+    /// A job that reads what it writes would take its own output for new input.
+    fn check_circles(&self) -> Result<()> {
+        for sink in self.sinks.values() {
+            for source in self.sources.values() {
+                if let Some(address) = sink.writes.iter().find(|address| (source.reads)(address)) {
+                    let what = "the job would read its own output as new input";
+                    return Err(invalid("J014", what, "let the sink write to another place than the source reads").at(format!(
+                        "source={} ({}) sink={} ({}) such as {address}",
+                        source.name, source.description, sink.name, sink.description
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn chain(&self, root: usize, parallelism: u32, parallelism_max: u32) -> Result<ChainPlan> {

@@ -19,6 +19,8 @@ pub struct SinkPlan {
     pub kind: &'static str,
     /// One line for people.
     pub description: String,
+    /// Addresses of what it writes.
+    pub writes: Vec<String>,
     /// Whether it keeps a journal.
     pub keeps_journal: bool,
     /// Whether it wants to know when a commit is recorded.
@@ -38,6 +40,7 @@ impl SinkPlan {
             name,
             kind,
             description,
+            writes: sink.writes(),
             keeps_journal: sink.keeps_journal(),
             forgets: sink.forgets(),
             check: Arc::new(move |context| for_check.check(context)),

@@ -20,6 +20,8 @@ pub struct SourcePlan {
     pub assignment: Assignment,
     /// One line for people.
     pub description: String,
+    /// Whether it would read what is written to an address.
+    pub reads: Box<dyn Fn(&str) -> bool + Send + Sync>,
     /// Makes its enumerator, from the restored state. May block.
     pub enumerator: EnumeratorMaker,
 }
@@ -27,12 +29,18 @@ pub struct SourcePlan {
 impl SourcePlan {
     /// Describes a source.
     pub fn new<S: Source + Sync>(name: Name, source: &S) -> SourcePlan {
-        let (assignment, description, source) = (source.assignment(), source.describe(), source.clone());
+        let (assignment, description, for_reads, source) = (source.assignment(), source.describe(), source.clone(), source.clone());
         let enumerator = move |context: &SourceContext, restored: Option<&[u8]>| {
             let enumerator = source.enumerator(context, restored)?;
             Ok(Box::new(Erased(enumerator)) as Box<dyn EnumeratorDyn>)
         };
-        SourcePlan { name, assignment, description, enumerator: Arc::new(enumerator) }
+        SourcePlan {
+            name,
+            assignment,
+            description,
+            reads: Box::new(move |address| for_reads.reads(address)),
+            enumerator: Arc::new(enumerator),
+        }
     }
 }
 

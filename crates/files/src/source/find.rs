@@ -48,6 +48,16 @@ pub(crate) fn find(file_system: &dyn FileSystem, path: &Path) -> Result<Vec<Foun
     Ok(found)
 }
 
+/// Whether a file at `file` would be found by `path`, a directory, a pattern or the file itself; nothing needs to be there yet.
+pub(crate) fn would_find(path: &Path, file: &Path) -> bool {
+    let (Ok(path), Ok(file)) = (std::path::absolute(path), std::path::absolute(file)) else { return false };
+    if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+        return false;
+    }
+    let is_matched = || Pattern::new(&path.to_string_lossy()).is_ok_and(|pattern| pattern.matches_path_with(&file, MATCHING));
+    file == path || file.parent() == Some(&*path) || is_matched()
+}
+
 fn in_directory(file_system: &dyn FileSystem, directory: &Path) -> Result<Vec<Found>> {
     let mut found = Vec::new();
     let mut directories = 0;
@@ -205,4 +215,24 @@ fn nearest(file_system: &dyn FileSystem, path: &Path) -> String {
     path.ancestors()
         .find(|above| !above.as_os_str().is_empty() && matches!(file_system.metadata(above), Ok(Some(_))))
         .map_or(String::new(), |above| format!("; what exists of it is {}", above.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::would_find;
+
+    #[test]
+    fn what_a_path_would_find_needs_not_be_there() {
+        let finds = |path: &str, file: &str| would_find(Path::new(path), Path::new(file));
+        for path in ["/data", "/data/part-1.csv", "/data/*.csv", "/*/part-*", "/**/*.csv"] {
+            assert!(finds(path, "/data/part-1.csv"), "{path}");
+        }
+        for path in ["/dat", "/data/out", "/data/*.json", "/data/x/*.csv", "/*.csv", "/data/part-2.csv"] {
+            assert!(!finds(path, "/data/part-1.csv"), "{path}");
+        }
+        assert!(!finds("/data", "/data/.hidden"));
+        assert!(finds("data", "data/x.csv"));
+    }
 }

@@ -181,3 +181,18 @@ fn a_timer_that_sets_itself_again_comes_to_an_end_with_the_input() {
     // Up to the watermark of the last record each timer sets the next; at the end those that are set fire once.
     assert_eq!(sorted(&job.path("timers")), ["1,10", "1,20", "1,30", "1,35"]);
 }
+
+#[test]
+fn a_job_whose_output_is_its_input_is_refused() {
+    let job = Job::new();
+    let refused = job.run(|job, env| {
+        env.source("rows", job.source()).sink("again", FileSink::csv(job.path("input")).header(false));
+    });
+    let error = refused.expect_err("refused");
+    assert_eq!(error.code(), "J014", "{error}");
+    for named in ["source=rows", "sink=again", "input/part-"] {
+        assert!(error.to_string().contains(named), "{error}");
+    }
+    job.run(|job, env| env.source("rows", job.source()).sink("beside", job.sink("beside"))).expect("another directory");
+    assert_eq!(sorted(&job.path("beside")), ["1,10", "2,20"]);
+}
