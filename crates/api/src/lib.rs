@@ -23,7 +23,7 @@ pub use io::{Io, IoDoor, Pending};
 pub use journal::{Copy, Journal};
 pub use output::{Output, Rejected};
 pub use sink::{
-    Committable, Committer, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext, no_copy,
+    Committable, Committer, Kept, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext, no_copy,
 };
 pub use source::{
     Assignment, Discovery, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead,

@@ -37,14 +37,9 @@ pub trait Sink: Clone + Send + 'static {
         Vec::new()
     }
 
-    /// Whether its writers keep a journal: lost output is then written again by [`Committer::resend`] instead of stopping the job.
-    fn keeps_journal(&self) -> bool {
-        false
-    }
-
-    /// Whether its committer wants to know when a commit is proven and recorded ([`Committer::forget`]).
-    fn forgets(&self) -> bool {
-        self.keeps_journal()
+    /// What it keeps of prepared output until its commit is recorded.
+    fn keeps(&self) -> Kept {
+        Kept::Nothing
     }
 
     /// Looks, before the job starts, whether it can work. May block.
@@ -65,6 +60,17 @@ pub trait Sink: Clone + Send + 'static {
     /// # Errors
     /// `Invalid` when the settings cannot work.
     fn committer(&self, context: SinkContext) -> Result<Self::Committer>;
+}
+
+/// What a sink keeps of prepared output beside the output itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing.
+    Nothing,
+    /// A mark outside that tells later whether it was committed.
+    Mark,
+    /// A copy in the journal, perhaps with a mark: lost output is written again by [`Committer::resend`] instead of stopping the job.
+    Copy,
 }
 
 /// What a committer works with.
@@ -193,7 +199,7 @@ pub trait Committer: Send + 'static {
     }
 
     /// The commit of a committable is proven and recorded: what is kept only to find out about it may go, as its copy in the journal.
-    /// Called if [`Sink::forgets`]; not for each committable when the process dies.
+    /// Called if it [`Sink::keeps`] anything; not for each committable when the process dies.
     ///
     /// # Errors
     /// `Retry` when the store or the outside does not answer; it is not tried again.

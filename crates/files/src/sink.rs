@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
-use staunch_api::{Sink, SinkContext, WriterContext};
+use staunch_api::{Kept, Sink, SinkContext, WriterContext};
 use staunch_types::Result;
 
 use crate::Compression;
@@ -232,8 +232,8 @@ impl<T: Serialize + Send + 'static> Sink for FileSink<T> {
         vec![self.settings.directory.join(name).display().to_string()]
     }
 
-    fn keeps_journal(&self) -> bool {
-        self.settings.journal
+    fn keeps(&self) -> Kept {
+        if self.settings.journal { Kept::Copy } else { Kept::Nothing }
     }
 
     fn describe(&self) -> String {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rdkafka::config::ClientConfig;
 use serde::Serialize;
-use staunch_api::{Sink, SinkContext, WriterContext};
+use staunch_api::{Kept, Sink, SinkContext, WriterContext};
 use staunch_types::{Name, Result};
 
 use crate::codes::setting;
@@ -263,13 +263,8 @@ impl<T: Send + 'static, E: Encode<T>> Sink for KafkaSink<T, E> {
         self.settings.topics.iter().map(|topic| format!("kafka://{}/{topic}", self.settings.brokers)).collect()
     }
 
-    fn keeps_journal(&self) -> bool {
-        self.settings.journal
-    }
-
-    /// Marks of transactions are cleared then.
-    fn forgets(&self) -> bool {
-        true
+    fn keeps(&self) -> Kept {
+        if self.settings.journal { Kept::Copy } else { Kept::Mark }
     }
 
     fn check(&self, context: &SinkContext) -> Result<()> {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Journal, SinkContext, SweepScope};
+use staunch_api::{Io, Journal, Kept, SinkContext, SweepScope};
 use staunch_protocol::coordinator::{Coordinator, Effect, Event, Failure};
 use staunch_protocol::failover;
 use staunch_protocol::ledger::{self, Entry};
@@ -457,7 +457,7 @@ impl RunningGeneration {
     /// An epoch is committed and recorded: sinks need no longer keep what they keep to find that out.
     fn forget_proofs(&mut self, epoch: Epoch, around: &Surroundings<'_>) {
         let committables = self.retention.committables(epoch);
-        for sink in around.plan.sinks.values().filter(|sink| sink.forgets) {
+        for sink in around.plan.sinks.values().filter(|sink| sink.kept != Kept::Nothing) {
             let own = committables.iter().filter(|named| named.sink == sink.name);
             self.committers.forget(self.names.id(&sink.name), own.map(|named| named.committable.clone()));
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Journal, Pending, SinkContext, SourceContext};
+use staunch_api::{Io, Journal, Kept, Pending, SinkContext, SourceContext};
 use staunch_protocol::commit::{self, LostPolicy};
 use staunch_protocol::coordinator::{self, Coordinator};
 use staunch_protocol::failover::{self, Failover};
@@ -279,7 +279,7 @@ impl Master {
         let policy = |name: &Name| {
             if self.config.accept_lost.contains(name) {
                 LostPolicy::Accept
-            } else if self.plan.sinks.get(name).is_some_and(|sink| sink.keeps_journal) {
+            } else if self.plan.sinks.get(name).is_some_and(|sink| sink.kept == Kept::Copy) {
                 LostPolicy::Resend
             } else {
                 LostPolicy::Fail

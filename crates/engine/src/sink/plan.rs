@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use staunch_api::{Committer, Sink, SinkContext};
+use staunch_api::{Committer, Kept, Sink, SinkContext};
 use staunch_types::{Name, Result};
 
 /// A committer behind its type.
@@ -21,10 +21,8 @@ pub struct SinkPlan {
     pub description: String,
     /// Addresses of what it writes.
     pub writes: Vec<String>,
-    /// Whether it keeps a journal.
-    pub keeps_journal: bool,
-    /// Whether it wants to know when a commit is recorded.
-    pub forgets: bool,
+    /// What it keeps until a commit is recorded.
+    pub kept: Kept,
     /// Looks whether it can work. May block.
     pub check: SinkCheck,
     /// Makes its committer.
@@ -41,8 +39,7 @@ impl SinkPlan {
             kind,
             description,
             writes: sink.writes(),
-            keeps_journal: sink.keeps_journal(),
-            forgets: sink.forgets(),
+            kept: sink.keeps(),
             check: Arc::new(move |context| for_check.check(context)),
             committer: Box::new(move |context| Ok(Box::new(for_committer.committer(context)?) as CommitterDyn)),
         }

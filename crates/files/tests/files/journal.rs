@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use staunch_api::testkit::{ImmediateDoor, MemoryFiles, MemoryStore, SinkCase, permit};
-use staunch_api::{CheckpointStore, Committer, Resolution, Sink, SweepScope};
+use staunch_api::{CheckpointStore, Committer, Kept, Resolution, Sink, SweepScope};
 use staunch_files::{Compression, FileSink};
 use staunch_types::{Epoch, Generation};
 
@@ -96,7 +96,7 @@ fn a_sweep_removes_copies_that_nobody_names() {
 #[test]
 fn a_sink_without_a_journal_writes_each_file_once() {
     with_journal(FileSink::csv(OUT), |case, _, store| {
-        assert!(!case.sink.keeps_journal());
+        assert_eq!(case.sink.keeps(), Kept::Nothing);
         let mut writer = case.writer(1, 0, Vec::new(), ImmediateDoor);
         case.write(&mut writer, 0..3);
         drop(case.prepare(&mut writer, 1));
