@@ -253,6 +253,8 @@ pub enum Resolution {
 pub struct SweepScope {
     /// The generation that sweeps; what it wrote itself stays.
     pub generation: Generation,
+    /// The newest durable epoch of the job, 0 for none: what is visible of a later one was written in another life of the job.
+    pub durable: Epoch,
     /// Committables that retained checkpoints name.
     pub committables: Vec<Committable>,
     /// What the writers of retained checkpoints carried over.

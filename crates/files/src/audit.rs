@@ -227,7 +227,7 @@ fn unnamed(file_system: &dyn FileSystem, named: &BTreeMap<PathBuf, StoredFile>, 
         };
         for entry in entries.into_iter().filter(|entry| !entry.name.starts_with('.')) {
             let path = directory.join(&entry.name);
-            if visible_owner(&entry.name).is_some_and(|(owner, _)| owner == tag) && !named.contains_key(&path) {
+            if visible_owner(&entry.name).is_some_and(|(owner, _, _)| owner == tag) && !named.contains_key(&path) {
                 audit.findings.push(Finding::Unnamed { path });
             }
         }

@@ -154,7 +154,7 @@ fn a_restart_keeps_what_is_named_and_aborts_the_rest<S: Sink>(case: &SinkCase<'_
     case.write(&mut second, 105..110);
     drop((first, second));
 
-    let scope = SweepScope { generation: Generation(3), committables: named.clone(), carried: Vec::new() };
+    let scope = SweepScope { generation: Generation(3), durable: Epoch(3), committables: named.clone(), carried: Vec::new() };
     let mut committer = case.committer(3);
     committer.sweep(&scope).unwrap_or_else(|error| panic!("{error}"));
     committer.sweep(&scope).unwrap_or_else(|error| panic!("a sweep can be repeated: {error}"));
@@ -173,7 +173,7 @@ fn a_restart_keeps_what_is_named_and_aborts_the_rest<S: Sink>(case: &SinkCase<'_
     let mut writer = case.writer(4, 0, Vec::new(), ImmediateDoor);
     case.write(&mut writer, 20..25);
     let newer = case.prepare(&mut writer, 4).committables;
-    let stale = SweepScope { generation: Generation(3), committables: Vec::new(), carried: Vec::new() };
+    let stale = SweepScope { generation: Generation(3), durable: Epoch(3), committables: Vec::new(), carried: Vec::new() };
     // It may notice that it is stale; that is all right too.
     let _ = case.committer(3).sweep(&stale);
     case.commit(4, &newer);

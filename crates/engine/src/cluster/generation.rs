@@ -465,7 +465,7 @@ impl RunningGeneration {
 
     /// What a sweep must leave alone: all that retained checkpoints name of this sink.
     fn scope(&self, sink: SinkId, generation: Generation) -> SweepScope {
-        let mut scope = SweepScope { generation, ..SweepScope::default() };
+        let mut scope = SweepScope { generation, durable: self.loaded.facts.epoch_max, ..SweepScope::default() };
         let name = self.names.name(sink);
         for record in self.loaded.retained.iter().chain(self.loaded.uncommitted.values()) {
             scope.committables.extend(record.committables.iter().filter(|c| Some(&c.sink) == name).map(|c| c.committable.clone()));

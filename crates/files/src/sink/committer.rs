@@ -190,8 +190,15 @@ impl Committer for FileCommitter {
         };
         // Before anything is removed: names must not meet those of a job that started from nothing, or was overtaken.
         for entry in &entries {
+            let path = || self.names.directory.join(&entry.name);
+            // Generations alone do not tell: each refused start is one more.
+            if let Some(epoch) = self.names.visible_epoch(&entry.name).filter(|epoch| *epoch > scope.durable) {
+                let what = format!("of epoch={epoch}, and the newest durable epoch of the job is {}", scope.durable);
+                return Err(another_life(&path(), &what));
+            }
             if let Some(generation) = self.names.generation(&entry.name).filter(|generation| *generation >= scope.generation) {
-                return Err(another_life(&self.names.directory.join(&entry.name), generation, scope.generation));
+                let what = format!("of generation={generation}, and the job is only at generation={}", scope.generation);
+                return Err(another_life(&path(), &what));
             }
         }
         for entry in entries.into_iter().filter(|entry| self.names.is_hidden(&entry.name)) {
@@ -208,10 +215,8 @@ impl Committer for FileCommitter {
     }
 }
 
-fn another_life(path: &Path, found: Generation, own: Generation) -> Error {
-    let what =
-        format!("the output directory holds a file of this job and sink of generation={found}, and the job is only at generation={own}");
-    Error::new(ErrorKind::Invalid, codes::OUTPUT_OF_ANOTHER_LIFE, what)
+fn another_life(path: &Path, what: &str) -> Error {
+    Error::new(ErrorKind::Invalid, codes::OUTPUT_OF_ANOTHER_LIFE, format!("the output directory holds a file of this job and sink {what}"))
         .at(format!("file={}", path.display()))
         .data("nothing was written: the job has started from nothing, so its output would stand beside that of its earlier life")
         .remedy("give the job the checkpoints of its earlier life back, or clear the directory, or choose another one")

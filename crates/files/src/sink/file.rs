@@ -267,7 +267,7 @@ fn locate(file_system: &dyn FileSystem, tail: &Tail) -> Result<Option<PathBuf>> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         answer => answer.map_err(failed)?,
     };
-    let ours = |name: &str| !name.starts_with('.') && visible_owner(name) == Some((tail.tag.as_str(), tail.id));
+    let ours = |name: &str| !name.starts_with('.') && visible_owner(name).is_some_and(|(tag, _, id)| tag == tail.tag && id == tail.id);
     Ok(entries.into_iter().find(|entry| ours(&entry.name)).map(|entry| directory.join(entry.name)))
 }
 

@@ -100,8 +100,18 @@ impl Names {
 
     /// The generation that made a file, hidden or visible, by its name; `None` when it is not one of this job's sink.
     pub(crate) fn generation(&self, name: &str) -> Option<Generation> {
-        let visible = || visible_owner(name).filter(|(tag, _)| *tag == self.tag && !name.starts_with('.')).map(|(_, id)| id.generation);
-        self.hidden_generation(name).or_else(visible)
+        self.hidden_generation(name).or_else(|| self.own_visible(name).map(|(_, id)| id.generation))
+    }
+
+    /// The epoch that made a file visible, or an older one in which it was closed, by its name; `None` when it is not a visible one of
+    /// this job's sink.
+    pub(crate) fn visible_epoch(&self, name: &str) -> Option<Epoch> {
+        self.own_visible(name).map(|(epoch, _)| epoch)
+    }
+
+    fn own_visible(&self, name: &str) -> Option<(Epoch, FileId)> {
+        let (tag, epoch, id) = visible_owner(name).filter(|_| !name.starts_with('.'))?;
+        (tag == self.tag).then_some((epoch, id))
     }
 
     fn hidden_generation(&self, name: &str) -> Option<Generation> {
@@ -111,19 +121,20 @@ impl Names {
     }
 }
 
-/// The tag and the file that a visible name means; `None` when it is no such name.
-pub(crate) fn visible_owner(name: &str) -> Option<(&str, FileId)> {
+/// The tag, the epoch and the file that a visible name means; `None` when it is no such name.
+pub(crate) fn visible_owner(name: &str) -> Option<(&str, Epoch, FileId)> {
     // prefix and suffix may hold anything, so the numbers are sought from the front of each possible tag.
-    let at = |start: usize| -> Option<(&str, FileId)> {
+    let at = |start: usize| -> Option<(&str, Epoch, FileId)> {
         let mut parts = name.get(start..)?.splitn(5, '-');
         let tag = parts.next().filter(|tag| tag.len() == 8 && tag.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
         let epoch = parts.next()?;
         let (generation, task_index) = (parts.next()?, parts.next()?);
         let last = parts.next()?;
         let number = &last[..last.bytes().take_while(u8::is_ascii_digit).count()];
-        epoch.parse::<u64>().ok().filter(|_| epoch.len() >= 8)?;
+        let number_of_epoch = epoch.parse().ok().filter(|_| epoch.len() >= 8)?;
         let generation = Generation(generation.parse().ok()?);
-        Some((tag, FileId { generation, task_index: task_index.parse().ok()?, number: number.parse().ok()? }))
+        let id = FileId { generation, task_index: task_index.parse().ok()?, number: number.parse().ok()? };
+        Some((tag, Epoch(number_of_epoch), id))
     };
     name.rmatch_indices('-').find_map(|(start, _)| at(start + 1))
 }
@@ -146,11 +157,13 @@ mod tests {
     fn a_name_tells_what_it_was_made_from() {
         let names = names("job", "sink");
         let visible = names.visible("my-part-x", Epoch(12), ID, "-x.csv.gz");
-        assert_eq!(visible_owner(file_name(&visible)), Some((names.tag(), ID)));
+        assert_eq!(visible_owner(file_name(&visible)), Some((names.tag(), Epoch(12), ID)));
+        assert_eq!(names.visible_epoch(file_name(&visible)), Some(Epoch(12)));
         assert!(visible.display().to_string().starts_with("/out/my-part-x-"), "{visible:?}");
         for phase in [Phase::Open, Phase::Prepared] {
             let hidden = names.hidden(ID, phase);
             assert_eq!(names.generation(file_name(&hidden)), Some(Generation(3)));
+            assert_eq!(names.visible_epoch(file_name(&hidden)), None);
             assert!(file_name(&hidden).starts_with('.'));
         }
         let copy = names.copy_of(&names.hidden(ID, Phase::Prepared)).expect("a prepared file");

@@ -6,7 +6,7 @@ use serde::Serialize;
 use staunch_api::testkit::{ImmediateDoor, MemoryFiles, io};
 use staunch_api::{Committer, Resolution, Sink, SinkWriter, SweepScope, WriterContext};
 use staunch_files::{Compression, FileSink};
-use staunch_types::{ErrorKind, Generation, Name, Tick, Timestamp};
+use staunch_types::{Epoch, ErrorKind, Generation, Name, Tick, Timestamp};
 
 use super::support::{Row, assert_error, journal, shared};
 use super::writing::{OUT, visible, with_case};
@@ -55,7 +55,8 @@ fn two_restores_of_one_snapshot_give_the_same_bytes() {
 
             let mut contents = Vec::new();
             for generation in 2..4 {
-                let scope = SweepScope { generation: Generation(generation), committables: Vec::new(), carried: vec![carried.clone()] };
+                let kept = vec![carried.clone()];
+                let scope = SweepScope { generation: Generation(generation), durable: Epoch(2), carried: kept, ..SweepScope::default() };
                 case.committer(generation).sweep(&scope).expect("sweeps");
                 let mut writer = case.writer(generation, 0, vec![carried.clone()], ImmediateDoor);
                 case.write(&mut writer, 60_003..60_010);
@@ -222,7 +223,8 @@ fn a_sweep_keeps_carried_files_and_removes_others_of_older_generations_only() {
             files.put(other, "x");
         }
         files.put("/out/.staunch+job+sink+g1-probe.a", "x");
-        let scope = SweepScope { generation: Generation(2), committables: Vec::new(), carried: vec![carried, Vec::new()] };
+        let scope =
+            SweepScope { generation: Generation(2), durable: Epoch(1), carried: vec![carried, Vec::new()], ..SweepScope::default() };
         let swept = case.committer(2).sweep(&scope).expect("sweeps");
         assert_eq!(swept.removed, ["/out/.staunch+job+sink+g1-probe.a", "/out/.staunch+job+sink+g1-t1-0.prepared"]);
         assert_eq!(files.paths().len(), 4);

@@ -47,6 +47,17 @@ fn an_output_that_cannot_be_is_refused_by_preflight_with_4() {
 }
 
 #[test]
+fn a_job_whose_checkpoints_are_gone_is_refused_however_often_it_is_started() {
+    let place = Place::with_finished_job();
+    std::fs::remove_dir_all(place.checkpoints()).expect("removed");
+    let before = place.files("on-time");
+    for _ in 0..4 {
+        run(&mut place.job(&[])).ends_with(4).complains("error[F062]").complains("the newest durable epoch of the job is 0");
+        assert_eq!(place.files("on-time"), before);
+    }
+}
+
+#[test]
 fn check_tells_what_a_start_would_go_on_from_and_changes_nothing() {
     let place = Place::with_finished_job();
     let (objects, files) = (place.objects("ledger"), place.files("on-time"));
