@@ -105,10 +105,11 @@ fn matching(file_system: &dyn FileSystem, text: &str) -> Result<Vec<Found>> {
     let mut walk = Walk { file_system, pattern, levels, found: Vec::new() };
     walk.down(&front, 0)?;
     if walk.found.is_empty() {
+        let relative = if text.starts_with('/') { "" } else { ", which is taken relative to the working directory" };
         return Err(Error::new(ErrorKind::Invalid, codes::PATTERN_MATCHES_NOTHING, "expected files that match the pattern, found none")
             .at(format!("path={text}"))
             .data("nothing was read")
-            .remedy(format!("check the pattern, or use `watch` to wait for files{}", nearest(file_system, &front))));
+            .remedy(format!("check the pattern{relative}, or use `watch` to wait for files{}", nearest(file_system, &front))));
     }
     Ok(walk.found)
 }

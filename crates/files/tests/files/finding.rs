@@ -68,6 +68,11 @@ fn a_directory_without_files_is_an_error_that_knows_of_directories_inside() {
 fn a_pattern_without_matches_or_that_is_none_is_an_error() {
     assert_error(&found("/in/*.parquet", &tree()).expect_err("no match"), "F003", &["path=/in/*.parquet", "what exists of it is /in"]);
     assert_error(&found("/nowhere/*.csv", &tree()).expect_err("no match"), "F003", &["path=/nowhere/*.csv"]);
+    assert_error(
+        &found("nowhere/*.csv", &tree()).expect_err("no match"),
+        "F003",
+        &["path=nowhere/*.csv", "relative to the working directory"],
+    );
     assert_error(&found("/in/a**.csv", &tree()).expect_err("no pattern"), "F004", &["path=/in/a**.csv"]);
     assert_error(&found("/in/[.csv", &tree()).expect_err("no pattern"), "F004", &["path=/in/[.csv"]);
 }
