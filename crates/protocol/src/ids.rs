@@ -71,6 +71,15 @@ impl Reason {
             Reason::Stop | Reason::Drain | Reason::Final => true,
         }
     }
+
+    /// Whether event time has run to its end in this epoch: every window has fired, and what comes after it is late.
+    #[must_use]
+    pub fn ends_time(self) -> bool {
+        match self {
+            Reason::Interval | Reason::Savepoint | Reason::Stop => false,
+            Reason::Drain | Reason::Final => true,
+        }
+    }
 }
 
 impl fmt::Display for Attempt {

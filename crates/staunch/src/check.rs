@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use staunch_api::{CheckpointStore, Journal, SinkContext, SourceContext};
 use staunch_engine::checkpoint::{LocalStore, SinkNames};
-use staunch_engine::job::{Head, Plan, Settings};
+use staunch_engine::job::{Head, OperatorKind, Plan, Settings};
 use staunch_engine::runtime::World;
 use staunch_types::{Error, Generation, Name, Result};
 
+use crate::progress::TIME_HAS_ENDED;
 use crate::run;
 
 /// Looks at everything, and prints a line for each thing.
@@ -58,10 +59,17 @@ fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &m
     report.answer(&format!("checkpoint store {address}"), probed);
     let names: Vec<(Name, &'static str)> = plan.sinks.values().map(|s| (s.name.clone(), s.kind)).collect();
     let loaded = opened.catalog.load(settings.run.restore, &SinkNames::new(names)).map(|loaded| match &loaded.restored {
-        Some(record) => format!("the job goes on from epoch {}; {} epochs have output to commit", record.epoch(), loaded.uncommitted.len()),
+        Some(record) => {
+            let ended = if record.reason.ends_time() && has_event_time(plan) { format!(", which {TIME_HAS_ENDED}") } else { String::new() };
+            format!("the job goes on from epoch {}{ended}; {} epochs have output to commit", record.epoch(), loaded.uncommitted.len())
+        }
         None => "the job begins with its input".into(),
     });
     report.answer("checkpoint", loaded);
+}
+
+fn has_event_time(plan: &Plan) -> bool {
+    plan.segments.iter().flat_map(|s| &s.operators).any(|o| o.kind == OperatorKind::EventTime)
 }
 
 struct Report<'a> {

@@ -12,8 +12,10 @@ use crate::time;
 /// All that `plan` prints.
 pub(crate) fn describe(job: &Name, plan: &Plan, settings: &Settings) -> String {
     let mut out = format!("job {job}\n\n{}\n", plan.describe());
-    let place =
-        settings.checkpoint_directory.as_deref().map_or_else(|| "nowhere".into(), |d| d.join(job.component()).display().to_string());
+    let place = settings
+        .checkpoint_directory
+        .as_deref()
+        .map_or_else(|| "a temporary directory".into(), |d| d.join(job.component()).display().to_string());
     let _ = writeln!(
         out,
         "checkpoints each {} in {place}, {} kept; {} key groups; {} workers\n",
@@ -60,8 +62,8 @@ fn guarantee(plan: &Plan, sink: &Name, settings: &Settings) -> (&'static str, St
         return ("counted, not written", "the records are dropped at the end".into());
     }
     if settings.checkpoint_directory.is_none() {
-        let why = "there is no checkpoint directory: started again after a crash, the job reads its input from the beginning and writes again \
-                   what was committed before (--checkpoint-dir gives it one)";
+        let why = "there is no checkpoint directory: started again, the job reads its input from the beginning; a file sink refuses a \
+                   directory that holds its earlier output, another sink writes it again (--checkpoint-dir gives the job one)";
         return ("exactly once while this process lives", why.into());
     }
     if settings.run.restore == Restore::Nothing {

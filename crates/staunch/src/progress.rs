@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use staunch_engine::cluster::JobEvent;
+use staunch_engine::cluster::{JobEvent, Restore};
 use staunch_engine::job::{OperatorKind, Plan, Settings};
 use staunch_engine::runtime::{Clock, SystemClock};
 use staunch_protocol::Reason;
@@ -22,11 +22,16 @@ use crate::time;
 /// Between two lines, at least.
 const LINE_PAUSE: Duration = Duration::from_secs(1);
 
+/// What a checkpoint means for what is read after it, when event time had run to its end in it.
+pub(crate) const TIME_HAS_ENDED: &str =
+    "was the end of event time: all windows have fired, and windows take as late whatever is read from now on";
+
 /// The watcher of one run.
 pub(crate) struct Progress {
     job: Name,
     sources: Vec<Name>,
     sinks: Vec<Name>,
+    has_event_time: bool,
     tell: Option<Tell>,
     clock: SystemClock,
     began: Tick,
@@ -70,6 +75,7 @@ impl Progress {
             job: job.clone(),
             sources: named(OperatorKind::Source),
             sinks: named(OperatorKind::Sink),
+            has_event_time: !named(OperatorKind::EventTime).is_empty(),
             tell,
             clock,
             began,
@@ -95,6 +101,14 @@ impl Progress {
                 "{tasks} tasks; WITHOUT a checkpoint directory: the job will not survive a crash, and starts from the beginning of its \
                  input each time (--checkpoint-dir gives it one)"
             )),
+        }
+        match settings.run.restore {
+            Restore::Latest => {}
+            Restore::Nothing => {
+                progress.line("begins with the input, as --restore asks: what earlier runs committed stays, and is written again")
+            }
+            Restore::Epoch(epoch) => progress
+                .line(&format!("goes on from epoch {epoch}, as --restore asks: what later epochs committed stays, and is written again")),
         }
         progress
     }
@@ -171,10 +185,15 @@ impl Watch for Progress {
         }
         self.count(event);
         match event {
-            JobEvent::Claimed { generation, restored: Some(epoch) } => {
+            JobEvent::Claimed { generation, restored: Some(epoch), reason } => {
                 self.line(&format!("generation {generation} goes on from epoch {epoch}"));
+                if self.has_event_time && reason.is_some_and(Reason::ends_time) {
+                    self.line(&format!("epoch {epoch} {TIME_HAS_ENDED}"));
+                }
             }
-            JobEvent::Claimed { generation, restored: None } => self.line(&format!("generation {generation} begins with the input")),
+            JobEvent::Claimed { generation, restored: None, reason: _ } => {
+                self.line(&format!("generation {generation} begins with the input"))
+            }
             JobEvent::Swept { removed } => self.line(&format!("removed unfinished output of older generations: {}", removed.len())),
             JobEvent::Running { tasks: _ } => self.ran = true,
             JobEvent::EpochFailed { epoch, error } => self.line(&format!("epoch {epoch} was given up: {error}")),

@@ -62,8 +62,8 @@ fn main() -> anyhow::Result<()> {
 /// One line for each event.
 fn line(event: &JobEvent) -> String {
     match event {
-        JobEvent::Claimed { generation, restored: Some(epoch) } => format!("claimed {generation} from {epoch}"),
-        JobEvent::Claimed { generation, restored: None } => format!("claimed {generation}"),
+        JobEvent::Claimed { generation, restored: Some(epoch), reason: _ } => format!("claimed {generation} from {epoch}"),
+        JobEvent::Claimed { generation, restored: None, reason: _ } => format!("claimed {generation}"),
         JobEvent::Swept { removed } => format!("swept {}", removed.len()),
         JobEvent::Running { tasks } => format!("running {tasks}"),
         JobEvent::EpochDurable { epoch, committables, .. } => format!("durable {epoch} with {committables}"),

@@ -17,6 +17,8 @@ pub enum JobEvent {
         generation: Generation,
         /// The epoch it starts from; `None` for the beginning of the input.
         restored: Option<Epoch>,
+        /// Why that epoch was sealed.
+        reason: Option<Reason>,
     },
     /// What older generations left was aborted and cleaned away.
     Swept {

@@ -438,7 +438,8 @@ impl RunningGeneration {
     fn claimed(&mut self, generation: Generation, around: &mut Surroundings<'_>) -> Result<()> {
         self.number = Some(generation);
         let restored = self.loaded.restored.as_ref();
-        (around.tell)(JobEvent::Claimed { generation, restored: restored.map(CheckpointRecord::epoch) });
+        let reason = restored.map(|record| record.reason);
+        (around.tell)(JobEvent::Claimed { generation, restored: restored.map(CheckpointRecord::epoch), reason });
         self.retention.begin(&self.loaded, around.catalog, around.io);
         for sink in around.plan.sinks.values() {
             let context = SinkContext {

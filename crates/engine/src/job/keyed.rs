@@ -127,19 +127,19 @@ pub trait Windowed: Clone + 'static {
 
 impl Windowed for Tumbling {
     fn describe(&self) -> String {
-        format!("tumbling window {:?}", Panes::from(*self))
+        format!("tumbling windows of {}", Panes::from(*self))
     }
 }
 
 impl Windowed for Hopping {
     fn describe(&self) -> String {
-        format!("hopping window {:?}", Panes::from(*self))
+        format!("hopping windows of {}", Panes::from(*self))
     }
 }
 
 impl Windowed for Days {
     fn describe(&self) -> String {
-        format!("window of a day {self:?}")
+        format!("windows of {}", Panes::from(self.clone()))
     }
 }
 
@@ -152,7 +152,7 @@ impl Consecutive for Days {}
 
 impl Windowed for Session {
     fn describe(&self) -> String {
-        format!("session window {self:?}")
+        Session::describe(*self)
     }
 }
 

@@ -337,7 +337,7 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
         watermarks: Watermarks,
     ) -> Stream<S, Then<X, EventTime<F>>> {
         let name = self.plan.name(&format!("{}#event-time", self.label));
-        let description = format!("event time, bounded {} ms", watermarks.bound.as_millis());
+        let description = watermarks.describe();
         let operator = OperatorPlan { name: name.clone(), kind: OperatorKind::EventTime, description };
         self.then(operator, EventTime::new(name, time, watermarks))
     }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use staunch_types::{Name, Result, Tick, Timestamp};
 
+use super::window::exact;
 use super::{Activity, Chain, Control, Named, TaskContext, Transform};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
 
@@ -49,6 +50,14 @@ impl Watermarks {
     pub fn idle_after(mut self, wait: Duration) -> Watermarks {
         self.idle_after = Some(wait);
         self
+    }
+
+    /// For people.
+    pub(crate) fn describe(self) -> String {
+        let ms = |duration: Duration| exact(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX));
+        let pace = if self.per_record { "each record" } else { "each batch" };
+        let idle = self.idle_after.map(|wait| format!(", idle after {}", ms(wait))).unwrap_or_default();
+        format!("event time, bounded {}, sent on after {pace}{idle}", ms(self.bound))
     }
 
     /// Sends the watermark on after every record that moves it, not only after each batch. Then whether a record is late depends on

@@ -71,7 +71,7 @@ impl Process {
 
 fn note(kernel: &Kernel, id: ProcessId, event: &JobEvent) {
     match event {
-        JobEvent::Claimed { generation, restored } => {
+        JobEvent::Claimed { generation, restored, reason: _ } => {
             let from = restored.map_or_else(|| "the beginning".to_owned(), |epoch| format!("epoch {epoch}"));
             kernel.note(format_args!("{id} * claimed generation {generation}, from {from}"));
         }

@@ -7,7 +7,8 @@ fn a_job_that_reads_all_its_input_ends_with_0_and_a_summary() {
     let place = Place::with_flights(600);
     let answer = run(&mut place.job(&[])).ends_with(0);
     let answer = answer.complains("flights-per-hour: finished: all input is read, all output committed; 600 records read, 30 written");
-    answer.complains("generation 1 begins with the input");
+    let answer = answer.complains("generation 1 begins with the input");
+    assert!(!answer.err.contains("the end of event time"), "{}", answer.err);
     assert_eq!(place.lines("on-time").len(), 30, "ten hours of three airports");
     assert_eq!(place.lines("on-time")[0], "EWR,0,3600000,20,2570");
 }
@@ -16,7 +17,8 @@ fn a_job_that_reads_all_its_input_ends_with_0_and_a_summary() {
 fn a_job_that_has_finished_is_not_run_again_by_another_start() {
     let place = Place::with_finished_job();
     let before = place.lines("on-time");
-    run(&mut place.job(&[])).ends_with(0).complains("0 records read, 0 written");
+    let answer = run(&mut place.job(&[])).ends_with(0).complains("0 records read, 0 written");
+    answer.complains("was the end of event time: all windows have fired");
     assert_eq!(place.lines("on-time"), before);
 }
 
@@ -73,11 +75,21 @@ fn plan_names_the_guarantee_of_each_way_and_its_weakest_link() {
     let place = Place::with_flights(1);
     let with = run(&mut place.job(&["plan"])).ends_with(0);
     let with = with.says("flights -> late: exactly once\n").says("flights -> on-time: exactly once\n  weakest link: prepared files");
-    with.says("totals: tumbling window").says("[keyed state]");
+    with.says("totals: tumbling windows of 1 h [keyed state]").says("bounded 30 min, sent on after each record [clocks]");
     let without = run(&mut place.job_without_checkpoints(&["plan"])).ends_with(0);
     without.says("flights -> on-time: exactly once while this process lives\n  weakest link: there is no checkpoint directory");
     let none = run(place.job(&["plan"]).args(["--restore", "none"])).ends_with(0);
     none.says("exactly once from this start on\n  weakest link: --restore none");
+}
+
+#[test]
+fn a_start_from_elsewhere_than_the_newest_checkpoint_says_what_is_written_again() {
+    let place = Place::with_finished_job();
+    let again = |words: &[&str], says: &str| run(&mut place.job(words)).ends_with(0).complains(says);
+    again(&["--restore", "1"], "goes on from epoch 1, as --restore asks: what later epochs committed stays, and is written again");
+    again(&["--restore", "none"], "begins with the input, as --restore asks: what earlier runs committed stays, and is written again");
+    let latest = run(&mut place.job(&[])).ends_with(0);
+    assert!(!latest.err.contains("as --restore asks"), "{}", latest.err);
 }
 
 #[test]

@@ -67,6 +67,13 @@ pub struct Periods {
 /// Milliseconds of a day of UTC.
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
+/// A length of time for people, in the largest unit in which it is whole.
+pub(crate) fn exact(ms: i64) -> String {
+    const UNITS: [(i64, &str); 3] = [(60 * 60 * 1000, "h"), (60 * 1000, "min"), (1000, "s")];
+    let (size, unit) = UNITS.into_iter().find(|(size, _)| ms != 0 && ms % size == 0).unwrap_or((1, "ms"));
+    format!("{} {unit}", ms / size)
+}
+
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).clamp(1, i64::MAX / 4)
 }
@@ -109,6 +116,11 @@ impl Session {
     #[must_use]
     pub fn gap(gap: Duration) -> Session {
         Session { gap: millis(gap) }
+    }
+
+    /// For people.
+    pub(crate) fn describe(self) -> String {
+        format!("session windows that end after {} without records", exact(self.gap))
     }
 }
 
@@ -199,6 +211,25 @@ impl Days {
             }
             // The clocks were put back over midnight: the calendar shows yesterday once more, but today has begun.
             start = next;
+        }
+    }
+}
+
+/// For people: `1 h`, `3 h, one each 1 h`, `a day in Europe/Berlin`.
+impl fmt::Display for Panes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Panes::Periods(Periods { size, slide, offset, pane: _ }) => {
+                f.write_str(&exact(*size))?;
+                if slide != size {
+                    write!(f, ", one each {}", exact(*slide))?;
+                }
+                if *offset != 0 {
+                    write!(f, ", shifted by {}", exact(*offset))?;
+                }
+                Ok(())
+            }
+            Panes::Days(days) => write!(f, "a day in {}", days.zone.iana_name().unwrap_or("a zone without a name")),
         }
     }
 }
@@ -353,6 +384,17 @@ mod tests {
                 assert_eq!(found, expected, "size={size} slide={slide} offset={offset} time={time}");
             }
         }
+    }
+
+    #[test]
+    fn windows_are_described_in_the_units_that_people_use() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(Panes::from(Tumbling::of(hour)).to_string(), "1 h");
+        assert_eq!(Panes::from(Tumbling::of(hour).offset(hour / 4)).to_string(), "1 h, shifted by 15 min");
+        assert_eq!(Panes::from(Hopping::of(hour * 3 / 2, hour)).to_string(), "90 min, one each 1 h");
+        assert_eq!(Panes::from(Days::in_zone("Europe/Berlin").expect("a zone")).to_string(), "a day in Europe/Berlin");
+        assert_eq!(Session::gap(Duration::from_millis(1500)).describe(), "session windows that end after 1500 ms without records");
+        assert_eq!((exact(0), exact(45_000)), ("0 ms".into(), "45 s".into()));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod pane_node;
 mod session_node;
 
 pub use aggregate::{Aggregate, Fold, FoldMerge};
+pub(crate) use assign::exact;
 pub use assign::{Days, Hopping, Panes, Session, Tumbling, Window};
 pub use pane_node::{PaneWindow, PaneWindowNode};
 pub use session_node::{SessionWindow, SessionWindowNode};
