@@ -25,6 +25,8 @@ help: ## this list
 
 demo: ## a real stream, killed again and again; ends with the proof that nothing is lost or doubled
 	@scripts/install.sh build
+	$(STEP) "build; the first time takes some minutes"
+	@$(CARGO) build --release --locked -p staunch --bin staunch
 	$(STEP) "demo"
 	@$(CARGO) run --quiet --release --locked -p staunch --bin staunch -- demo
 
