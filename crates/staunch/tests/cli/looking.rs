@@ -18,8 +18,10 @@ fn checkpoints_lists_what_can_be_restored() {
     let header = all.out.lines().next().expect("a header");
     assert!(header.starts_with("JOB") && header.contains("RESTORABLE"), "{header}");
     assert_eq!(all.out.lines().count(), place.objects("manifests").len() + 1);
-    let other = staunch(&["checkpoints", &place.job_folder(), "another-job"]).ends_with(0);
-    assert_eq!(other.out.lines().count(), 1, "only the header");
+    let other = staunch(&["checkpoints", &place.job_folder(), "another-job"]).ends_with(1);
+    other
+        .complains("error[C301]: no job \"another-job\" has checkpoints at the path")
+        .complains("name one of those that have: flights-per-hour");
 
     let object = place.objects("state").remove(0);
     std::fs::remove_file(&object).expect("removed");

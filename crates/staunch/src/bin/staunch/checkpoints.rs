@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use staunch_format::ledger::Sealed;
 use staunch_format::manifest::Manifest;
-use staunch_types::{Name, Result};
+use staunch_types::{Error, ErrorKind, Name, Result};
 
 use crate::job_folder::{JobFolder, Ledger, Stored};
 use crate::output::{self, Format, Table};
@@ -53,15 +53,28 @@ struct Checkpoint {
 /// `Invalid` when there is no such job; `Restart` when it cannot be read.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let mut all = Vec::new();
+    let (mut known, mut others) = (options.job.is_none(), Vec::new());
     for folder in JobFolder::all(&options.directory)? {
         let ledger = folder.ledger()?;
         if let Some(error) = &ledger.broken {
             output::complain(&error.to_string());
         }
         let wanted = |job: &Name| options.job.as_ref().is_none_or(|wanted| job.as_str() == wanted);
-        if ledger.job().is_some_and(wanted) {
-            all.extend(of_job(&folder, &ledger)?);
+        match ledger.job() {
+            Some(job) if wanted(job) => {
+                known = true;
+                all.extend(of_job(&folder, &ledger)?);
+            }
+            Some(job) => others.push(job.to_string()),
+            None => {}
         }
+    }
+    if !known {
+        let what = format!("no job \"{}\" has checkpoints at the path", options.job.as_deref().unwrap_or_default());
+        return Err(Error::new(ErrorKind::Invalid, "C301", what)
+            .at(format!("path={}", options.directory.display()))
+            .data("nothing was read")
+            .remedy(format!("name one of those that have: {}", others.join(", "))));
     }
     match options.format {
         Format::Json => output::print_json(&all),
