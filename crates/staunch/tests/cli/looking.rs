@@ -1,5 +1,7 @@
 //! Reading what a job stored: checkpoints, ledger, state; and what is said when there is nothing.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use crate::harness::{Place, command, run, staunch};
@@ -56,11 +58,11 @@ fn inspect_lists_operators_and_prints_entries_by_key() {
     assert!(overview.out.contains("flights"), "{}", overview.out);
 
     let all = inspect(&["totals", "--state", "window", "--format", "json"]).ends_with(0).json();
-    let keys: Vec<&str> = all.as_array().expect("a list").iter().filter_map(|row| row["key"].as_str()).collect();
-    assert_eq!(keys, ["EWR", "JFK", "LGA"], "one open window of each airport");
+    let rows = all.as_array().expect("a list");
+    let keys: BTreeSet<&str> = rows.iter().filter_map(|row| row["key"].as_str()).collect();
+    assert_eq!(keys, BTreeSet::from(["EWR", "JFK", "LGA"]), "open windows of each airport: one or two, as far as the checkpoint had come");
     let one = inspect(&["totals", "--key", "JFK", "--format", "json"]).ends_with(0).json();
-    assert_eq!(one.as_array().map(Vec::len), Some(1));
-    assert_eq!(one[0], all[1]);
+    assert_eq!(one.as_array(), Some(&rows.iter().filter(|row| row["key"] == "JFK").cloned().collect()));
     assert_eq!(one[0]["value"].as_array().map(Vec::len), Some(2), "flights and distance");
     let csv = inspect(&["totals", "--key", "JFK", "--format", "csv"]).ends_with(0);
     assert!(csv.out.starts_with("state,namespace,key,value\nwindow,") && csv.out.contains(",JFK,\"["), "{}", csv.out);
