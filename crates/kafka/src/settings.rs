@@ -155,7 +155,7 @@ impl Address {
             },
         };
         let port = port.map_or(Some(PORT_DEFAULT), |port| port.parse().ok().filter(|port| *port != 0))?;
-        (!host.is_empty()).then(|| Address { host: host.into(), port })
+        (!host.is_empty() && !host.contains(['[', ']'])).then(|| Address { host: host.into(), port })
     }
 }
 

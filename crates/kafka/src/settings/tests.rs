@@ -101,3 +101,11 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn brackets_stand_around_an_address_and_nowhere_else() {
+    for text in ["[[.n]", "[a]b]", "a]", "[", "[]", "[::1", "[::1]9092"] {
+        assert_eq!(Address::parse(text), None, "{text}");
+    }
+    assert_eq!(Address::parse("[::1]:1").map(|address| address.host), Some("::1".to_owned()));
+}
