@@ -1,6 +1,7 @@
 //! Copies topic `NAME-in`, up to the end it has at the first start, to `NAME-out`, slowly; kills itself where it is told to.
 //!
 //! usage: kafka-copy NAME BROKERS CHECKPOINTS PARALLELISM TIMEOUT_MS [journal] [die-durable=EPOCH] [die-committed=EPOCH]
+//! An epoch stands for the first one from it on; the first has to have output.
 #![allow(clippy::disallowed_methods, clippy::expect_used, reason = "a program of the tests: what is wrong with its words is their fault")]
 
 use std::hint::spin_loop;
@@ -27,8 +28,9 @@ fn main() {
     settings.run.interval = Duration::from_millis(100);
     let mut environment = Environment::new(settings);
     environment.on_event(move |event| match event {
-        JobEvent::EpochDurable { epoch, .. } if die_durable == Some(epoch.0) => die(),
-        JobEvent::EpochCommitted { epoch } if die_committed == Some(epoch.0) => die(),
+        // A number that was given to an epoch which nobody completed is not used again.
+        JobEvent::EpochDurable { epoch, committables: 1.., .. } if die_durable.is_some_and(|from| epoch.0 >= from) => die(),
+        JobEvent::EpochCommitted { epoch } if die_committed.is_some_and(|from| epoch.0 >= from) => die(),
         JobEvent::EpochFailed { error, .. } | JobEvent::Restarting { error, .. } => eprintln!("{error}"),
         _ => {}
     });

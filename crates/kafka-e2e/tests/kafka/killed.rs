@@ -22,9 +22,9 @@ struct Run<'a> {
     name: &'a str,
     folder: &'a Path,
     parallelism: u32,
-    /// Kills itself when this epoch is durable and nothing of it is committed.
+    /// Kills itself when this epoch, or one after it, is durable and nothing of it is committed.
     die_durable: Option<u64>,
-    /// Kills itself when this epoch is committed and recorded.
+    /// Kills itself when this epoch, or one after it, is committed and recorded.
     die_committed: Option<u64>,
     timeout: Duration,
     journal: bool,
@@ -132,7 +132,7 @@ fn row_11_a_transaction_that_timed_out_stops_the_job_or_is_written_again() {
         } else {
             for _ in 0..2 {
                 let Finished { errors: said, .. } = run.finish().expect(EXIT_LOST).unwrap_or_else(|error| panic!("{error:#}"));
-                for needed in ["epoch=2", "sink=out", &format!("{name}-out"), "records="] {
+                for needed in ["epoch=", "sink=out", &format!("{name}-out"), "records="] {
                     assert!(said.contains(needed), "\"{needed}\" is not named:\n{said}");
                 }
             }

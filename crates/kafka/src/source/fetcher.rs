@@ -97,7 +97,7 @@ impl Fetcher {
         let (orders, inbox) = sync_channel(ORDERS_MAX);
         let (outbox, batches) = sync_channel(BATCHES_MAX);
         let (used, spare) = sync_channel(BATCHES_MAX);
-        let work = Work { consumer, queue: Some(queue), inbox, outbox, spare, waker, slots: HashMap::new() };
+        let work = Work { queue, consumer, inbox, outbox, spare, waker, slots: HashMap::new() };
         let thread = thread::Builder::new().name("staunch-kafka-read".into()).spawn(move || work.run());
         let thread = thread.map_err(|error| codes::no_thread(&error))?;
         Ok(Fetcher { orders, batches, used, thread: Some(thread) })
@@ -143,9 +143,9 @@ impl Drop for Fetcher {
 }
 
 struct Work {
+    /// Declared before the consumer, so that it is gone before that is.
+    queue: Queue,
     consumer: BaseConsumer,
-    /// Gone before the consumer is.
-    queue: Option<Queue>,
     inbox: Receiver<Order>,
     outbox: SyncSender<Result<Fetched>>,
     spare: Receiver<Fetched>,
@@ -166,24 +166,19 @@ impl Work {
                         }
                     }
                     Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => {
-                        self.queue = None;
-                        return;
-                    }
+                    Err(TryRecvError::Disconnected) => return,
                 }
             }
             let mut fetched = self.spare.try_recv().unwrap_or_default();
             fetched.bytes.clear();
             fetched.entries.clear();
             let mut failure = None;
-            if let Some(queue) = &mut self.queue {
-                let slots = &self.slots;
-                queue.take(WAIT, |taken| {
-                    if let Err(error) = note(taken, slots, &mut fetched) {
-                        failure.get_or_insert(error);
-                    }
-                });
-            }
+            let slots = &self.slots;
+            self.queue.take(WAIT, |taken| {
+                if let Err(error) = note(taken, slots, &mut fetched) {
+                    failure.get_or_insert(error);
+                }
+            });
             if !fetched.entries.is_empty() && !self.send(Ok(fetched)) {
                 return;
             }
