@@ -5,6 +5,7 @@ usage: judge.py --bootstrap HOST:PORT read TOPIC...      records up to the last 
        judge.py --bootstrap HOST:PORT ends TOPIC...      per partition high watermark and last stable offset
        judge.py --bootstrap HOST:PORT settle TOPIC...    the same, once no transaction is open in them
        judge.py --bootstrap HOST:PORT create TOPIC [--partitions N]
+       judge.py --bootstrap HOST:PORT delete TOPIC
        judge.py --bootstrap HOST:PORT serve              takes these as JSON lists, one a line, and ends each answer with {"end": null}
 
 Each answer is JSON, one line a record or partition.
@@ -91,6 +92,11 @@ class Judge:
             consumer.close()
         return records
 
+    def delete(self, topic):
+        for answer in self.admin.delete_topics([topic]).values():
+            answer.result()
+        return []
+
     def create(self, topic, partitions):
         for answer in self.admin.create_topics([NewTopic(topic, num_partitions=partitions)]).values():
             answer.result(ANSWER_SECONDS_MAX)
@@ -150,6 +156,8 @@ def parser():
     commands = options.add_subparsers(dest="command", required=True)
     for name in ("read", "ends", "settle"):
         commands.add_parser(name).add_argument("topics", nargs="+")
+    delete = commands.add_parser("delete")
+    delete.add_argument("topic")
     create = commands.add_parser("create")
     create.add_argument("topic")
     create.add_argument("--partitions", type=int, default=1)
@@ -158,6 +166,8 @@ def parser():
 
 
 def answer(judge, asked):
+    if asked.command == "delete":
+        return judge.delete(asked.topic)
     if asked.command == "create":
         return judge.create(asked.topic, asked.partitions)
     ask = {"read": judge.read, "ends": judge.ends, "settle": judge.settle}[asked.command]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use staunch_protocol::CommitPermit;
 use staunch_types::{Digest, Epoch, Error, ErrorKind, Generation, Name, Result, Tick, Timestamp};
 
-use crate::{FileSystem, Io, Journal};
+use crate::{FileSystem, Io, Journal, Lead};
 
 /// A sink. It is a description; writers and the committer are made from it, in each generation anew.
 pub trait Sink: Clone + Send + 'static {
@@ -86,6 +86,8 @@ pub struct SinkContext {
     pub file_system: Arc<dyn FileSystem>,
     /// Copies of prepared output, of a sink that keeps them.
     pub journal: Journal,
+    /// Whether the present generation is still the newest.
+    pub lead: Lead,
 }
 
 /// What a writer works with.
@@ -208,10 +210,11 @@ pub trait Committer: Send + 'static {
         Ok(())
     }
 
-    /// Aborts, and cleans away, everything of this job and sink that older generations left and `scope` does not keep.
+    /// Aborts, and cleans away, everything of this job and sink that older generations left and `scope` does not keep. This process may have
+    /// been halted for long: what newer generations have written since must not be touched ([`SinkContext::lead`]).
     ///
     /// # Errors
-    /// `Retry` when the outside does not answer.
+    /// `Retry` when the outside does not answer; `Fenced` when there is a newer generation.
     fn sweep(&mut self, scope: &SweepScope) -> Result<Swept>;
 }
 

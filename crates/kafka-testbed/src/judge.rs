@@ -88,6 +88,14 @@ impl Judge {
         self.ask(&["create", topic, "--partitions", &partitions.to_string()]).map(|_: Vec<serde_json::Value>| ())
     }
 
+    /// Removes a topic.
+    ///
+    /// # Errors
+    /// When the brokers refuse.
+    pub fn delete_topic(&mut self, topic: &str) -> Result<()> {
+        self.ask(&["delete", topic]).map(|_: Vec<serde_json::Value>| ())
+    }
+
     /// All records of a topic up to the last stable offset, read with `read_committed`, by partition and offset.
     ///
     /// # Errors

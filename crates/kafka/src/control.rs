@@ -17,7 +17,6 @@ mod reaction;
 mod interrupt;
 mod cluster;
 mod transactions;
-mod token;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -32,7 +31,6 @@ use staunch_types::{Error, ErrorKind, Result};
 
 pub use cluster::{Allowed, Broker, Cluster, Operation, Partition, Topic};
 pub use interrupt::Interrupt;
-pub use token::{Token, TokenAnswer, TokenPlace};
 pub use transactions::{Decision, Described, Ended, Listed, Producer, Transaction, TransactionPhase};
 
 use crate::codes;
@@ -43,6 +41,8 @@ use reaction::{Reaction, pause, reaction};
 
 /// A request that was sent and not answered, or not in words of the protocol, costs this many more attempts than one that was answered.
 const NO_ANSWER_ATTEMPTS: u32 = 4;
+/// What FindCoordinator calls a transactional id.
+const TRANSACTION: i8 = 1;
 
 /// A client that asks one thing at a time.
 pub struct Control {
@@ -50,25 +50,20 @@ pub struct Control {
     tls: Option<Arc<ClientConfig>>,
     interrupt: Interrupt,
     connections: BTreeMap<Address, Connection>,
-    coordinators: BTreeMap<(CoordinatorKind, String), Address>,
+    /// Who coordinates a transactional id, as far as it was asked.
+    coordinators: BTreeMap<String, Address>,
     /// Brokers that the cluster named; asked when none of the settings' brokers answers.
     brokers: Vec<Address>,
     /// Which broker is asked next when any will do.
     turn: usize,
 }
 
-/// What a coordinator coordinates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum CoordinatorKind {
-    Group,
-    Transaction,
-}
-
 /// Whom to ask.
 enum Target<'a> {
     Any,
     Broker(&'a Address),
-    Coordinator(CoordinatorKind, &'a str),
+    /// The one of a transactional id.
+    Coordinator(&'a str),
 }
 
 impl Control {
@@ -142,25 +137,18 @@ impl Control {
                 let known: Vec<&Address> = self.settings.bootstrap.iter().chain(&self.brokers).collect();
                 Ok(known[self.turn % known.len()].clone())
             }
-            Target::Coordinator(kind, name) => self.coordinator(*kind, name),
+            Target::Coordinator(id) => self.coordinator(id),
         }
     }
 
-    fn coordinator(&mut self, kind: CoordinatorKind, name: &str) -> Result<Address> {
-        let key = (kind, name.to_owned());
-        if let Some(known) = self.coordinators.get(&key) {
+    fn coordinator(&mut self, id: &str) -> Result<Address> {
+        if let Some(known) = self.coordinators.get(id) {
             return Ok(known.clone());
         }
-        let request = FindCoordinatorRequest::default().with_key(StrBytes::from_string(name.into())).with_key_type(match kind {
-            CoordinatorKind::Group => 0,
-            CoordinatorKind::Transaction => 1,
-        });
+        let request = FindCoordinatorRequest::default().with_key(StrBytes::from_string(id.into())).with_key_type(TRANSACTION);
         let asked = self.locate(&Target::Any)?;
         let answer = self.on(&asked, |connection| connection.call(3..=3, &request))?;
-        let about = match kind {
-            CoordinatorKind::Group => format!("group={name}"),
-            CoordinatorKind::Transaction => format!("transactional_id={name}"),
-        };
+        let about = format!("transactional_id={id}");
         if let Some(code) = answer.error_code.err() {
             return Err(match reaction(code) {
                 Reaction::Denied => denied(FindCoordinatorRequest::KEY, &about, code, &asked),
@@ -169,7 +157,7 @@ impl Control {
             });
         }
         let found = Address { host: answer.host.to_string(), port: u16::try_from(answer.port).unwrap_or_default() };
-        self.coordinators.insert(key, found.clone());
+        self.coordinators.insert(id.to_owned(), found.clone());
         Ok(found)
     }
 
@@ -185,8 +173,8 @@ impl Control {
     }
 
     /// Who answers for a coordinator's errors.
-    fn asked(&self, kind: CoordinatorKind, name: &str) -> Address {
-        let known = self.coordinators.get(&(kind, name.to_owned())).cloned();
+    fn asked(&self, id: &str) -> Address {
+        let known = self.coordinators.get(id).cloned();
         known.unwrap_or_else(|| self.settings.bootstrap[0].clone())
     }
 }

@@ -11,13 +11,13 @@
 
 pub mod codes;
 pub mod settings;
+mod client;
 mod native;
 mod message;
 mod source;
 mod sink;
 pub mod control;
 pub mod resolve;
-pub mod inquiry;
 
 pub use control::Control;
 pub use message::{Csv, Decode, Encode, Header, Headers, Json, Message, MessageDraft, Raw, Text};

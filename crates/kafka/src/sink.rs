@@ -7,11 +7,10 @@ mod batch;
 mod stored;
 mod producer;
 mod writer;
-mod token;
+mod mark;
 mod committer;
 mod check;
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -20,9 +19,9 @@ use serde::Serialize;
 use staunch_api::{Kept, Sink, SinkContext, WriterContext};
 use staunch_types::{Name, Result};
 
+use crate::client::Client;
 use crate::codes::setting;
 use crate::message::{Csv, Encode, Json, MessageDraft, Raw, Text};
-use crate::settings::ClientSettings;
 
 pub use committer::KafkaCommitter;
 pub use writer::KafkaWriter;
@@ -33,7 +32,7 @@ pub const KAFKA_SINK_KIND: &str = "kafka";
 /// How long a prepared transaction may be in doubt before the broker aborts it, unless said otherwise. Brokers allow 15 minutes by default.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// What the name of a topic of marks begins with, unless said otherwise; the job's follows.
-const TOKEN_TOPIC: &str = "staunch-commits-";
+const MARK_TOPIC: &str = "staunch-commits-";
 /// Longest part of a topic's name that comes from the job's.
 const TOPIC_BYTES_MAX: usize = 200;
 /// Longest part of a transactional id that comes from names.
@@ -65,10 +64,9 @@ impl<T, E: Clone> Clone for KafkaSink<T, E> {
 /// The settings of a sink, as given.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) brokers: String,
+    pub(crate) client: Client,
     pub(crate) topics: Vec<String>,
-    pub(crate) properties: BTreeMap<String, String>,
-    pub(crate) token_topic: Option<String>,
+    pub(crate) mark_topic: Option<String>,
     pub(crate) timeout: Duration,
     pub(crate) journal: bool,
 }
@@ -114,10 +112,9 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
     /// Records as an encoder says: it may choose topic, partition, key, value, headers and time of each message.
     pub fn with(brokers: &str, topics: &[&str], encode: E) -> KafkaSink<T, E> {
         let settings = Settings {
-            brokers: brokers.to_owned(),
+            client: Client::new(brokers),
             topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
-            properties: BTreeMap::new(),
-            token_topic: None,
+            mark_topic: None,
             timeout: TRANSACTION_TIMEOUT,
             journal: false,
         };
@@ -132,7 +129,7 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
     /// A setting of the client, by librdkafka's name: of security, compression, batching.
     #[must_use]
     pub fn property(mut self, name: &str, value: &str) -> Self {
-        self.settings.properties.insert(name.to_owned(), value.to_owned());
+        self.settings.client.set(name, value);
         self
     }
 
@@ -147,8 +144,8 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
     /// The compacted topic in which each transaction leaves a mark, by which it is known for ever whether it was committed. It is made if it
     /// does not exist. `staunch-commits-` and the job's name unless said otherwise; jobs that share one wait for each other's transactions.
     #[must_use]
-    pub fn token_topic(mut self, topic: &str) -> Self {
-        self.settings.token_topic = Some(topic.to_owned());
+    pub fn mark_topic(mut self, topic: &str) -> Self {
+        self.settings.mark_topic = Some(topic.to_owned());
         self
     }
 
@@ -162,21 +159,13 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
 }
 
 /// Settings that a sink sets itself.
-const OWN: [&str; 5] = ["bootstrap.servers", "transactional.id", "transaction.timeout.ms", "enable.idempotence", "acks"];
+const OWN: [&str; 4] = ["transactional.id", "transaction.timeout.ms", "enable.idempotence", "acks"];
 
 impl Settings {
     pub(crate) fn check(&self) -> Result<()> {
-        if self.brokers.trim().is_empty() {
-            return Err(setting("expected the addresses of brokers, found none", "give them as `host:port,host:port`"));
-        }
+        self.client.check(&OWN, "sink")?;
         if self.topics.is_empty() || self.topics.iter().any(String::is_empty) {
             return Err(setting(format!("expected names of topics, found {:?}", self.topics), "name the topics that the sink writes to"));
-        }
-        if let Some(name) = OWN.iter().find(|name| self.properties.contains_key(**name)) {
-            return Err(setting(
-                format!("`{name}` is set by the sink itself"),
-                "leave it out; brokers and timeout are settings of the sink",
-            ));
         }
         Ok(())
     }
@@ -192,55 +181,34 @@ impl Settings {
         format!("staunch+{hash:032x}+")
     }
 
-    pub(crate) fn token_topic(&self, job: &Name) -> String {
-        if let Some(topic) = &self.token_topic {
+    pub(crate) fn mark_topic(&self, job: &Name) -> String {
+        if let Some(topic) = &self.mark_topic {
             return topic.clone();
         }
         let job = job.component();
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-'].contains(&c);
         if job.len() <= TOPIC_BYTES_MAX && job.chars().all(is_allowed) {
-            return format!("{TOKEN_TOPIC}{job}");
+            return format!("{MARK_TOPIC}{job}");
         }
         let hash = xxhash_rust::xxh3::xxh3_64(job.as_bytes());
         let plain: String = job.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(TOPIC_BYTES_MAX).collect();
-        format!("{TOKEN_TOPIC}{plain}-{hash:016x}")
+        format!("{MARK_TOPIC}{plain}-{hash:016x}")
     }
 
     pub(crate) fn transactional_id(&self, job: &Name, sink: &Name, task: u32, number: usize) -> String {
         format!("{}{task}-{number}", Settings::prefix(job, sink))
     }
 
-    /// For the control client.
-    pub(crate) fn control(&self) -> Result<ClientSettings> {
-        let mut named = self.properties.clone();
-        named.insert("bootstrap.servers".into(), self.brokers.clone());
-        ClientSettings::parse(&named)
-    }
-
     /// For the producer that clears marks.
     pub(crate) fn clearing(&self) -> ClientConfig {
-        let mut config = self.client();
+        let mut config = self.client.config(&[]);
         config.set("enable.idempotence", "true").set("linger.ms", "0");
         config
     }
 
-    pub(crate) fn client(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        for (name, value) in &self.properties {
-            config.set(name, value);
-        }
-        config.set("bootstrap.servers", &self.brokers);
-        config
-    }
-
     pub(crate) fn producer(&self, id: &str) -> ClientConfig {
-        let mut config = self.client();
-        let defaults = [("partitioner", "murmur2_random"), ("linger.ms", "5"), ("queue.buffering.max.kbytes", "65536")];
-        for (name, value) in defaults {
-            if !self.properties.contains_key(name) {
-                config.set(name, value);
-            }
-        }
+        let mut config =
+            self.client.config(&[("partitioner", "murmur2_random"), ("linger.ms", "5"), ("queue.buffering.max.kbytes", "65536")]);
         config.set("transactional.id", id).set("transaction.timeout.ms", self.timeout.as_millis().to_string());
         config
     }
@@ -256,11 +224,11 @@ impl<T: Send + 'static, E: Encode<T>> Sink for KafkaSink<T, E> {
     }
 
     fn describe(&self) -> String {
-        format!("Kafka topics {} at {}", self.settings.topics.join(", "), self.settings.brokers)
+        format!("Kafka topics {} at {}", self.settings.topics.join(", "), self.settings.client.brokers)
     }
 
     fn writes(&self) -> Vec<String> {
-        self.settings.topics.iter().map(|topic| format!("kafka://{}/{topic}", self.settings.brokers)).collect()
+        self.settings.topics.iter().map(|topic| format!("kafka://{}/{topic}", self.settings.client.brokers)).collect()
     }
 
     fn keeps(&self) -> Kept {

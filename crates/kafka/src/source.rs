@@ -21,9 +21,9 @@ use serde::de::DeserializeOwned;
 use staunch_api::{Assignment, ReaderContext, Source, SourceContext};
 use staunch_types::{Name, Result};
 
+use crate::client::Client;
 use crate::codes::setting;
 use crate::message::{Csv, Decode, Json, Raw, Text};
-use crate::settings::ClientSettings;
 
 pub use enumerator::KafkaEnumerator;
 pub use partition::PartitionSplit;
@@ -92,12 +92,11 @@ pub(crate) enum Topics {
 /// The settings of a source, as given.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) brokers: String,
+    pub(crate) client: Client,
     pub(crate) topics: Topics,
     pub(crate) start: StartAt,
     pub(crate) stop: StopAt,
     pub(crate) discovery: Option<Duration>,
-    pub(crate) properties: BTreeMap<String, String>,
 }
 
 impl KafkaSource<(), ()> {
@@ -126,12 +125,11 @@ impl<T, D: Decode<T>> KafkaSource<T, D> {
     /// A topic whose messages become records as a decoder says: it sees topic, partition, offset, time, key, value and headers.
     pub fn with(brokers: &str, topic: &str, decode: D) -> KafkaSource<T, D> {
         let settings = Settings {
-            brokers: brokers.to_owned(),
+            client: Client::new(brokers),
             topics: Topics::Named(vec![topic.to_owned()]),
             start: StartAt::Earliest,
             stop: StopAt::Never,
             discovery: Some(DISCOVERY),
-            properties: BTreeMap::new(),
         };
         KafkaSource { settings, decode, record: PhantomData }
     }
@@ -174,20 +172,17 @@ impl<T, D: Decode<T>> KafkaSource<T, D> {
     /// A setting of the client, by librdkafka's name: of security, fetching, isolation.
     #[must_use]
     pub fn property(mut self, name: &str, value: &str) -> Self {
-        self.settings.properties.insert(name.to_owned(), value.to_owned());
+        self.settings.client.set(name, value);
         self
     }
 }
 
 /// Settings that a source sets itself.
-const OWN: [&str; 6] =
-    ["bootstrap.servers", "group.id", "enable.auto.commit", "auto.offset.reset", "enable.partition.eof", "enable.auto.offset.store"];
+const OWN: [&str; 5] = ["group.id", "enable.auto.commit", "auto.offset.reset", "enable.partition.eof", "enable.auto.offset.store"];
 
 impl Settings {
     pub(crate) fn check(&self) -> Result<()> {
-        if self.brokers.trim().is_empty() {
-            return Err(setting("expected the addresses of brokers, found none", "give them as `host:port,host:port`"));
-        }
+        self.client.check(&OWN, "source")?;
         match &self.topics {
             Topics::Named(names) if names.is_empty() || names.iter().any(String::is_empty) => {
                 return Err(setting(format!("expected names of topics, found {names:?}"), "name the topics that the source reads"));
@@ -195,42 +190,17 @@ impl Settings {
             Topics::Named(_) => {}
             Topics::Pattern(pattern) => drop(whole_name(pattern)?),
         }
-        if let Some(name) = OWN.iter().find(|name| self.properties.contains_key(**name)) {
-            return Err(setting(format!("`{name}` is set by the source itself"), "leave it out"));
-        }
         Ok(())
-    }
-
-    /// For the control client.
-    pub(crate) fn control(&self) -> Result<ClientSettings> {
-        let mut named = self.properties.clone();
-        named.insert("bootstrap.servers".into(), self.brokers.clone());
-        ClientSettings::parse(&named)
-    }
-
-    pub(crate) fn client(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        for (name, value) in &self.properties {
-            config.set(name, value);
-        }
-        config.set("bootstrap.servers", &self.brokers);
-        config
     }
 
     /// For one reader. There is a group only because the client wants one; nothing joins it.
     pub(crate) fn consumer(&self, source: &Name, task: u32) -> ClientConfig {
-        let mut config = self.client();
-        let defaults = [
+        let mut config = self.client.config(&[
             ("isolation.level", "read_committed"),
             ("queued.max.messages.kbytes", "32768"),
             ("fetch.wait.max.ms", "50"),
             ("check.crcs", "true"),
-        ];
-        for (name, value) in defaults {
-            if !self.properties.contains_key(name) {
-                config.set(name, value);
-            }
-        }
+        ]);
         config
             .set("group.id", format!("staunch+{}+{task}", source.component()))
             .set("enable.auto.commit", "false")
@@ -242,8 +212,8 @@ impl Settings {
 
     fn describe(&self) -> String {
         match &self.topics {
-            Topics::Named(names) => format!("Kafka topics {} at {}", names.join(", "), self.brokers),
-            Topics::Pattern(pattern) => format!("Kafka topics like {pattern} at {}", self.brokers),
+            Topics::Named(names) => format!("Kafka topics {} at {}", names.join(", "), self.client.brokers),
+            Topics::Pattern(pattern) => format!("Kafka topics like {pattern} at {}", self.client.brokers),
         }
     }
 }
@@ -265,7 +235,7 @@ impl<T: Send + 'static, D: Decode<T>> Source for KafkaSource<T, D> {
     }
 
     fn reads(&self, address: &str) -> bool {
-        let own = format!("kafka://{}/", self.settings.brokers);
+        let own = format!("kafka://{}/", self.settings.client.brokers);
         address.strip_prefix(&own).is_some_and(|topic| match &self.settings.topics {
             Topics::Named(names) => names.iter().any(|name| name == topic),
             Topics::Pattern(pattern) => whole_name(pattern).is_ok_and(|pattern| pattern.is_match(topic)),

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use staunch_api::{CheckpointStore, Journal, SinkContext, SourceContext};
+use staunch_api::{CheckpointStore, Journal, Lead, SinkContext, SourceContext};
 use staunch_engine::checkpoint::{LocalStore, SinkNames};
 use staunch_engine::job::{Head, OperatorKind, Plan, Settings};
 use staunch_engine::runtime::World;
@@ -24,7 +24,14 @@ pub(crate) fn check(job: &Name, plan: &Plan, settings: &Settings, world: &World,
     let own: Arc<dyn CheckpointStore> = Arc::new(LocalStore::new(Arc::clone(&world.file_system), &root, "check"));
     for sink in plan.sinks.values() {
         let (file_system, journal) = (Arc::clone(&world.file_system), Journal::new(Arc::clone(&own), &sink.name));
-        let context = SinkContext { job: job.clone(), sink: sink.name.clone(), generation: Generation::default(), file_system, journal };
+        let context = SinkContext {
+            job: job.clone(),
+            sink: sink.name.clone(),
+            generation: Generation::default(),
+            file_system,
+            journal,
+            lead: Lead::unrivalled(),
+        };
         let what = format!("sink {}: {}", sink.name, sink.description);
         report.answer(&what, (sink.check)(&context).map(|()| String::new()).map_err(|e| e.at(format!("sink={}", sink.name))));
     }

@@ -1,12 +1,13 @@
 //! The tests that every sink must pass.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use staunch_types::{Epoch, Generation, Name, Tick, Timestamp};
+use staunch_types::{Epoch, Error, ErrorKind, Generation, Name, Tick, Timestamp};
 
 use super::{HeldDoor, ImmediateDoor, io};
 use crate::{
-    CheckpointStore, CommitPermit, Committable, Committer, FileSystem, IoDoor, Journal, Prepared, Resolution, Sink, SinkContext,
+    CheckpointStore, CommitPermit, Committable, Committer, FileSystem, IoDoor, Journal, Lead, Prepared, Resolution, Sink, SinkContext,
     SinkWriter, SweepScope, WriterContext,
 };
 
@@ -22,6 +23,12 @@ pub struct SinkCase<'c, S: Sink> {
     pub record: &'c dyn Fn(u64) -> S::Record,
     /// What a reader of the outside system sees now: the numbers of the records, sorted.
     pub visible: &'c dyn Fn() -> Vec<u64>,
+    /// Called between polls: lets the outside system go on.
+    pub wait: &'c dyn Fn(),
+    /// The job.
+    pub job: Name,
+    /// The newest generation that has a writer.
+    newest: Arc<AtomicU64>,
 }
 
 /// Polls after which a writer is taken to hang.
@@ -33,24 +40,54 @@ pub fn permit(epoch: Epoch, generation: Generation) -> CommitPermit {
     CommitPermit::for_testkit(epoch, generation)
 }
 
-impl<S: Sink> SinkCase<'_, S> {
-    fn names() -> (Name, Name) {
-        let name = |text: &str| Name::new(text).unwrap_or_else(|error| panic!("{error}"));
-        (name("job"), name("sink"))
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+impl<'c, S: Sink> SinkCase<'c, S> {
+    /// A case with files and a store; nothing has to be waited for.
+    pub fn new(
+        sink: S,
+        file_system: Arc<dyn FileSystem>,
+        store: Arc<dyn CheckpointStore>,
+        record: &'c dyn Fn(u64) -> S::Record,
+        visible: &'c dyn Fn() -> Vec<u64>,
+    ) -> SinkCase<'c, S> {
+        SinkCase { sink, file_system, store, record, visible, wait: &|| (), job: name("job"), newest: Arc::default() }
+    }
+
+    fn names(&self) -> (Name, Name) {
+        (self.job.clone(), name("sink"))
     }
 
     /// What a committer of a generation works with.
     #[must_use]
     pub fn context(&self, generation: u64) -> SinkContext {
-        let (job, sink) = Self::names();
+        let (job, sink) = self.names();
         let journal = Journal::new(Arc::clone(&self.store), &sink);
-        SinkContext { job, sink, generation: Generation(generation), file_system: Arc::clone(&self.file_system), journal }
+        SinkContext {
+            job,
+            sink,
+            generation: Generation(generation),
+            file_system: Arc::clone(&self.file_system),
+            journal,
+            lead: self.lead(generation),
+        }
+    }
+
+    fn lead(&self, generation: u64) -> Lead {
+        let newest = Arc::clone(&self.newest);
+        Lead::new(move || match newest.load(Ordering::SeqCst) > generation {
+            true => Err(Error::new(ErrorKind::Fenced, "T001", "a newer generation has a writer")),
+            false => Ok(()),
+        })
     }
 
     /// A writer of a generation and task.
     #[must_use]
     pub fn writer(&self, generation: u64, task_index: u32, restored: Vec<Vec<u8>>, door: impl IoDoor + 'static) -> S::Writer {
-        let (job, sink) = Self::names();
+        let (job, sink) = self.names();
+        self.newest.fetch_max(generation, Ordering::SeqCst);
         let generation = Generation(generation);
         let file_system = Arc::clone(&self.file_system);
         let journal = Journal::new(Arc::clone(&self.store), &sink);
@@ -82,6 +119,7 @@ impl<S: Sink> SinkCase<'_, S> {
                 assert_eq!(prepared.epoch, Epoch(epoch), "epochs are answered in order");
                 return prepared;
             }
+            (self.wait)();
         }
         panic!("the writer did not prepare within {POLLS_MAX} polls");
     }
@@ -200,6 +238,7 @@ fn several_epochs_under_way_are_answered_in_order<S: Sink>(case: &SinkCase<'_, S
             break;
         }
         door.run(door.waiting().saturating_sub(1));
+        (case.wait)();
     }
     let epochs: Vec<u64> = answers.iter().map(|prepared| prepared.epoch.0).collect();
     assert_eq!(epochs, [10, 11, 12], "epochs are answered in order");

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use staunch_api::{CheckpointStore, StoreError};
-use staunch_format::ledger::Chain;
+use staunch_format::ledger::{Chain, LedgerEntry};
 use staunch_format::manifest::ChainPlan;
 use staunch_protocol::ledger::{Answer, Claimant, Entry, Facts, Found, Origin};
 use staunch_protocol::{Attempt, CommittableId};
@@ -167,6 +167,25 @@ impl Catalog {
     /// As [`Self::entries`].
     pub fn newest_claim(&self) -> Result<Option<(Generation, Claimant)>> {
         Ok(newest_claim(&self.entries(&mut SinkNames::default())?))
+    }
+
+    /// The newest generation that has appended something after an entry. Reads the entries after it.
+    ///
+    /// # Errors
+    /// `Corrupt` when an entry is damaged; `Restart` when the store does not answer.
+    pub fn newest_after(&self, entry: LedgerSeq) -> Result<Option<Generation>> {
+        let (mut newest, mut seq) = (None, LedgerSeq(entry.0 + 1));
+        loop {
+            let path = entry_path(seq);
+            let bytes = match self.store.read(&path, 0, None) {
+                Ok(bytes) => bytes,
+                Err(StoreError::Absent) => return Ok(newest),
+                Err(error) => return Err(self.unreadable(&path, &error)),
+            };
+            let stored = LedgerEntry::decode(&bytes).map_err(|error| error.at(format!("object={path} store={}", self.store.describe())))?;
+            newest = newest.max(Some(stored.generation));
+            seq.0 += 1;
+        }
     }
 
     /// Reads everything that a new generation needs.

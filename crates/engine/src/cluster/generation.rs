@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Journal, Kept, SinkContext, SweepScope};
+use staunch_api::{Io, Journal, Kept, Lead, SinkContext, SweepScope};
 use staunch_protocol::coordinator::{Coordinator, Effect, Event, Failure};
 use staunch_protocol::failover;
 use staunch_protocol::ledger::{self, Entry};
@@ -448,6 +448,7 @@ impl RunningGeneration {
                 generation,
                 file_system: Arc::clone(&around.world.file_system),
                 journal: Journal::new(Arc::clone(around.catalog.store()), &sink.name),
+                lead: lead(around.catalog, self.loaded.facts.head, generation),
             };
             self.committers.add(self.names.id(&sink.name), sink.name.clone(), (sink.committer)(context)?);
         }
@@ -536,6 +537,15 @@ impl RunningGeneration {
                 .data("the job goes back to its last checkpoint, or stops; nothing is lost"),
         }
     }
+}
+
+/// Asks whether a newer generation was claimed after entry `since`.
+fn lead(catalog: &Arc<Catalog>, since: LedgerSeq, generation: Generation) -> Lead {
+    let catalog = Arc::clone(catalog);
+    Lead::new(move || match catalog.newest_after(since)? {
+        Some(newest) if newest > generation => Err(fenced()),
+        Some(_) | None => Ok(()),
+    })
 }
 
 /// The error of a process that is not the newest.

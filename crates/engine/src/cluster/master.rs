@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Journal, Kept, Pending, SinkContext, SourceContext};
+use staunch_api::{Io, Journal, Kept, Lead, Pending, SinkContext, SourceContext};
 use staunch_protocol::commit::{self, LostPolicy};
 use staunch_protocol::coordinator::{self, Coordinator};
 use staunch_protocol::failover::{self, Failover};
@@ -227,6 +227,7 @@ impl Master {
                 generation: Generation::default(),
                 file_system: Arc::clone(&self.world.file_system),
                 journal: Journal::new(Arc::clone(self.catalog.store()), &sink.name),
+                lead: Lead::unrivalled(),
             };
             checks.push((Arc::clone(&sink.check), context));
         }

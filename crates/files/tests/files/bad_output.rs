@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 use staunch_api::testkit::{Fault, ImmediateDoor, MemoryFiles, Operation, io as io_to, permit};
-use staunch_api::{Committer, Sink, SinkContext, SinkWriter, SweepScope, WriterContext};
+use staunch_api::{Committer, Lead, Sink, SinkContext, SinkWriter, SweepScope, WriterContext};
 use staunch_files::FileSink;
 use staunch_types::{Epoch, Error, ErrorKind, Generation, Name, Tick, Timestamp};
 
@@ -269,7 +269,14 @@ fn settings_that_cannot_work_are_refused() {
         (FileSink::csv::<Row>(""), "path of a directory"),
     ] {
         let (job, name) = names();
-        let context = SinkContext { job, sink: name, generation: Generation(1), file_system: shared(&files), journal: journal() };
+        let context = SinkContext {
+            job,
+            sink: name,
+            generation: Generation(1),
+            file_system: shared(&files),
+            journal: journal(),
+            lead: Lead::unrivalled(),
+        };
         assert_error(&sink.check(&context).expect_err(text), "F008", &[text]);
         assert_error(&writer(&sink, &files).err().expect(text), "F008", &[text]);
     }

@@ -103,7 +103,7 @@ fn sources_and_sinks_keep_their_promises_on_a_real_disk() {
                 Ok(false) | Err(_) => Vec::new(),
             };
         let sink = FileSink::csv::<Row>(&out).compression(compression);
-        check_sink(&SinkCase { sink, file_system: Arc::new(Disk), store: store(), record: &numbered, visible: &visible });
+        check_sink(&SinkCase::new(sink, Arc::new(Disk), store(), &numbered, &visible));
         check_source(&read(DeadLetter::None));
     }
 }
@@ -122,7 +122,7 @@ fn paths_in_the_ledger_do_not_depend_on_the_working_directory() {
     let relative = Path::new(directory.path().file_name().expect("a name")).join("out");
     let visible = Vec::new;
     let sink = FileSink::csv::<Row>(&relative);
-    let case = SinkCase { sink, file_system: Arc::new(Disk), store: store(), record: &numbered, visible: &visible };
+    let case = SinkCase::new(sink, Arc::new(Disk), store(), &numbered, &visible);
     case.sink.check(&case.context(1)).expect("works");
     let mut writer = case.writer(1, 0, Vec::new(), ImmediateDoor);
     case.write(&mut writer, 0..3);

@@ -14,7 +14,7 @@ use super::writing::{OUT, numbered, visible, visible_ids};
 fn with_journal(sink: FileSink<Row>, test: impl FnOnce(&SinkCase<'_, FileSink<Row>>, &MemoryFiles, &MemoryStore)) {
     let (files, store) = (MemoryFiles::new(), MemoryStore::new());
     let seen = || visible_ids(&files, false);
-    let case = SinkCase { sink, file_system: shared(&files), store: Arc::new(store.clone()), record: &numbered, visible: &seen };
+    let case = SinkCase::new(sink, shared(&files), Arc::new(store.clone()), &numbered, &seen);
     case.sink.check(&case.context(1)).expect("works");
     test(&case, &files, &store);
 }

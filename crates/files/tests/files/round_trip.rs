@@ -73,7 +73,7 @@ where
 {
     let files = MemoryFiles::new();
     let record = |number: u64| written[number as usize].clone();
-    let case = SinkCase { sink, file_system: shared(&files), store: store(), record: &record, visible: &Vec::new };
+    let case = SinkCase::new(sink, shared(&files), store(), &record, &Vec::new);
     case.sink.check(&case.context(1)).expect("works");
     let mut writer = case.writer(1, 0, Vec::new(), ImmediateDoor);
     case.write(&mut writer, 0..written.len() as u64);

@@ -36,7 +36,7 @@ pub(crate) fn numbered(id: u64) -> Row {
 pub(crate) fn with_case(sink: FileSink<Row>, files: &MemoryFiles, test: impl FnOnce(&SinkCase<'_, FileSink<Row>>)) {
     let json = sink.describe().starts_with("JSON");
     let visible = || visible_ids(files, json);
-    let case = SinkCase { sink, file_system: shared(files), store: store(), record: &numbered, visible: &visible };
+    let case = SinkCase::new(sink, shared(files), store(), &numbered, &visible);
     test(&case);
 }
 

@@ -11,7 +11,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::{Request, StrBytes};
 use staunch_types::{Error, ErrorKind, Result};
 
-use super::{Control, CoordinatorKind, Target, connection, refused};
+use super::{Control, Target, connection, refused};
 use crate::codes;
 use crate::settings::Address;
 
@@ -153,10 +153,10 @@ impl Control {
     pub fn describe_transaction(&mut self, transactional_id: &str) -> Result<Described> {
         let request = DescribeTransactionsRequest::default().with_transactional_ids(vec![wire_id(transactional_id)]);
         let about = format!("transactional_id={transactional_id}");
-        let target = Target::Coordinator(CoordinatorKind::Transaction, transactional_id);
+        let target = Target::Coordinator(transactional_id);
         let answer =
             self.ask(&target, 0..=0, &request, &about, |answer| answer.transaction_states.first().map_or(-1, |found| found.error_code))?;
-        let asked = self.asked(CoordinatorKind::Transaction, transactional_id);
+        let asked = self.asked(transactional_id);
         let Some(found) = answer.transaction_states.into_iter().next() else {
             return Err(refused(DescribeTransactionsRequest::KEY, &about, ResponseError::UnknownServerError, &asked));
         };
@@ -217,7 +217,7 @@ impl Control {
         let request = EndTxnRequest::default().with_transactional_id(wire_id(transactional_id)).with_producer_id(ProducerId(producer.id));
         let request = request.with_producer_epoch(producer.epoch).with_committed(decision == Decision::Commit);
         let about = format!("transactional_id={transactional_id} {producer}");
-        let target = Target::Coordinator(CoordinatorKind::Transaction, transactional_id);
+        let target = Target::Coordinator(transactional_id);
         // From version 5 on the broker raises the producer's epoch, which librdkafka does not expect; below 2 two errors look alike.
         let answer = self.ask(&target, 2..=4, &request, &about, |answer| answer.error_code)?;
         match answer.error_code.err() {
@@ -225,29 +225,65 @@ impl Control {
             Some(ResponseError::InvalidTxnState) => Ok(Ended::NotOpen),
             Some(ResponseError::ProducerFenced | ResponseError::InvalidProducerEpoch) => Ok(Ended::Fenced),
             Some(ResponseError::InvalidProducerIdMapping) => Ok(Ended::UnknownProducer),
-            Some(code) => Err(refused(EndTxnRequest::KEY, &about, code, &self.asked(CoordinatorKind::Transaction, transactional_id))),
+            Some(code) => Err(refused(EndTxnRequest::KEY, &about, code, &self.asked(transactional_id))),
         }
     }
 
-    /// Takes a transactional id over: aborts what is open under it and fences its producer. Gives the producer that has it now.
+    /// Takes a transactional id over from whoever has it: aborts what is open under it and fences its producer. Gives the producer that has it
+    /// now.
     ///
     /// # Errors
     /// `Retry` when the coordinator does not answer, `Invalid` when this user may not do it or the timeout is above the broker's maximum.
     pub fn fence(&mut self, transactional_id: &str, timeout_ms: i32) -> Result<Producer> {
+        let nobody = Producer { id: -1, epoch: -1 };
+        match self.take_over(transactional_id, nobody, timeout_ms)? {
+            Ok(producer) => Ok(producer),
+            Err(code) => Err(refused(
+                InitProducerIdRequest::KEY,
+                &format!("transactional_id={transactional_id}"),
+                code,
+                &self.asked(transactional_id),
+            )),
+        }
+    }
+
+    /// As [`Self::fence`], if `producer` has the id still: `None` when somebody else has taken it over, or the coordinator has forgotten it.
+    ///
+    /// # Errors
+    /// As [`Self::fence`].
+    pub fn fence_producer(&mut self, transactional_id: &str, producer: Producer, timeout_ms: i32) -> Result<Option<Producer>> {
+        match self.take_over(transactional_id, producer, timeout_ms)? {
+            Ok(producer) => Ok(Some(producer)),
+            Err(ResponseError::ProducerFenced | ResponseError::InvalidProducerEpoch | ResponseError::InvalidProducerIdMapping) => Ok(None),
+            Err(code) => Err(refused(
+                InitProducerIdRequest::KEY,
+                &format!("transactional_id={transactional_id}"),
+                code,
+                &self.asked(transactional_id),
+            )),
+        }
+    }
+
+    fn take_over(
+        &mut self,
+        transactional_id: &str,
+        from: Producer,
+        timeout_ms: i32,
+    ) -> Result<std::result::Result<Producer, ResponseError>> {
         let request = InitProducerIdRequest::default().with_transactional_id(Some(wire_id(transactional_id)));
-        let request = request.with_transaction_timeout_ms(timeout_ms).with_producer_id(ProducerId(-1)).with_producer_epoch(-1);
+        let request = request.with_transaction_timeout_ms(timeout_ms).with_producer_id(ProducerId(from.id)).with_producer_epoch(from.epoch);
         let about = format!("transactional_id={transactional_id}");
-        let target = Target::Coordinator(CoordinatorKind::Transaction, transactional_id);
+        let target = Target::Coordinator(transactional_id);
         let answer = self.ask(&target, 3..=4, &request, &about, |answer| answer.error_code)?;
-        let asked = self.asked(CoordinatorKind::Transaction, transactional_id);
+        let asked = self.asked(transactional_id);
         match answer.error_code.err() {
-            None => Ok(Producer { id: answer.producer_id.0, epoch: answer.producer_epoch }),
+            None => Ok(Ok(Producer { id: answer.producer_id.0, epoch: answer.producer_epoch })),
             Some(ResponseError::InvalidTransactionTimeout) => {
                 let what = format!("the broker does not take a transaction timeout of {timeout_ms} ms");
                 let error = Error::new(ErrorKind::Invalid, codes::TIMEOUT_REFUSED, what).at(format!("{about} broker={asked}"));
                 Err(error.remedy("lower transaction.timeout.ms, or raise the broker's transaction.max.timeout.ms"))
             }
-            Some(code) => Err(refused(InitProducerIdRequest::KEY, &about, code, &asked)),
+            Some(code) => Ok(Err(code)),
         }
     }
 }

@@ -9,7 +9,7 @@ use staunch_types::{Error, ErrorKind, Result};
 
 use super::Settings;
 use crate::codes::{self, setting};
-use crate::control::{Control, Interrupt, Operation};
+use crate::control::Operation;
 
 /// How long a broker may take for an answer.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -19,17 +19,17 @@ const TIMEOUT_MAX: &str = "transaction.max.timeout.ms";
 pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
     // What librdkafka refuses, it refuses here and not in a task.
     drop(settings.producer("staunch-check").create::<rdkafka::producer::BaseProducer>().map_err(|error| codes::refused_setting(&error))?);
-    let mut control = Control::new(settings.control()?, Interrupt::default())?;
+    let mut control = settings.client.control()?;
     for name in &settings.topics {
         let topic = control.topic(name)?.ok_or_else(|| {
             Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "a topic of the sink does not exist")
-                .at(format!("topic={name} brokers={}", settings.brokers))
+                .at(format!("topic={name} brokers={}", settings.client.brokers))
                 .data("nothing was started")
                 .remedy("make the topic with the partitions and the replication it should have, or correct its name")
         })?;
         if topic.allowed.to(Operation::Write) == Some(false) {
             return Err(Error::new(ErrorKind::Invalid, codes::NOT_ALLOWED, "the sink may not write to a topic")
-                .at(format!("topic={name} brokers={}", settings.brokers))
+                .at(format!("topic={name} brokers={}", settings.client.brokers))
                 .data("nothing was started")
                 .remedy("allow the operation WRITE on the topic to this user, with kafka-acls"));
         }
@@ -45,21 +45,21 @@ pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
             .at(format!("broker={}", broker.address)));
         }
     }
-    let marks = settings.token_topic(&context.job);
+    let marks = settings.mark_topic(&context.job);
     if control.topic(&marks)?.is_none() {
-        make_token_topic(settings, &marks)?;
+        make_mark_topic(settings, &marks)?;
     }
     Ok(())
 }
 
-fn make_token_topic(settings: &Settings, name: &str) -> Result<()> {
-    let admin: AdminClient<DefaultClientContext> = settings.client().create().map_err(|error| codes::refused_setting(&error))?;
+fn make_mark_topic(settings: &Settings, name: &str) -> Result<()> {
+    let admin: AdminClient<DefaultClientContext> = settings.client.config(&[]).create().map_err(|error| codes::refused_setting(&error))?;
     let topic = NewTopic::new(name, 1, TopicReplication::Fixed(-1)).set("cleanup.policy", "compact");
     let options = AdminOptions::new().operation_timeout(Some(ANSWER)).request_timeout(Some(ANSWER));
     let failed = |cause: String| {
         Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "the topic of marks does not exist and cannot be made")
             .cause(cause)
-            .at(format!("topic={name} brokers={}", settings.brokers))
+            .at(format!("topic={name} brokers={}", settings.client.brokers))
             .data("nothing was started")
             .remedy("make it with cleanup.policy=compact and one partition, or allow the operation CREATE on it to this user")
     };

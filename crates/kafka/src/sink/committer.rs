@@ -11,12 +11,12 @@ use staunch_api::{CommitPermit, Committable, Committer, Proof, Resolution, SinkC
 use staunch_types::{Digest, Error, ErrorKind, Generation, Result};
 
 use super::batch::OutMessage;
-use super::producer::{Handle, send, send_token};
+use super::producer::{Handle, send, send_mark};
 use super::stored::StoredTransaction;
-use super::{Settings, token};
+use super::{Settings, mark};
 use crate::codes;
-use crate::control::{Control, Decision, Described, Ended, Interrupt, Producer, TokenAnswer};
-use crate::resolve::{Absence, PreparedTransaction, Step, TokenMark, TokenReading, resolve};
+use crate::control::{Control, Decision, Described, Ended, Producer};
+use crate::resolve::{MarkReading, PreparedTransaction, Step, resolve};
 
 /// Bytes of a journal that are read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -45,32 +45,35 @@ impl ProducerContext for Quiet {
 
 impl KafkaCommitter {
     pub(super) fn new(settings: Settings, context: SinkContext) -> Result<KafkaCommitter> {
-        let control = Control::new(settings.control()?, Interrupt::default())?;
+        let control = settings.client.control()?;
         Ok(KafkaCommitter { settings, context, control, clearing: None })
     }
 
-    fn step(&mut self, committable: &Committable, stored: &StoredTransaction) -> Result<Step> {
-        let mark = TokenMark { generation: committable.generation, epoch: committable.epoch };
-        let prepared = PreparedTransaction { producer: stored.producer(), start_ms: stored.started_ms, mark };
+    fn step(&mut self, stored: &StoredTransaction) -> Result<Step> {
+        let prepared = PreparedTransaction { producer: stored.producer(), start_ms: stored.started_ms };
         let described = self.control.describe_transaction(&stored.id)?;
-        let step = resolve(&prepared, &described, &TokenReading::NotAsked);
-        if step != Step::AskToken {
+        let step = resolve(&prepared, &described, &MarkReading::NotAsked);
+        if step != Step::AskMark {
             return Ok(step);
         }
-        let answer =
-            if token::is_there(&self.settings.client(), &stored.token)? { TokenAnswer::There(mark.token()) } else { TokenAnswer::Absent };
-        // Marks are never forgotten while a commit is not recorded.
-        Ok(resolve(&prepared, &described, &TokenReading::Answered { answer, absence: Absence::Proves }))
+        // Only now: what is found is final once the coordinator's answer is about something else.
+        Ok(resolve(&prepared, &described, &self.mark(stored)?))
+    }
+
+    fn mark(&mut self, stored: &StoredTransaction) -> Result<MarkReading> {
+        mark::look_for(&self.settings.client, &mut self.control, &stored.mark)
     }
 
     /// Writes the messages of a copy in a transaction of its own, which nobody else may have open, and commits it.
     fn write_again(&mut self, committable: &Committable, stored: &StoredTransaction) -> Result<Proof> {
         let copy = stored.copy.as_deref().ok_or_else(|| no_copy(committable))?;
         // Whoever else writes it again uses the same id; taking it over fences them.
-        let id = format!("{}again-{}", Settings::prefix(&self.context.job, &self.context.sink), stored.token.key);
+        let id = format!("{}again-{}", Settings::prefix(&self.context.job, &self.context.sink), stored.mark.key);
         let handle = Handle::take_over(&self.settings, id)?;
-        if token::is_there(&self.settings.client(), &stored.token)? {
-            return Ok(Proof { text: format!("mark={}", stored.token.key) });
+        match self.mark(stored)? {
+            MarkReading::There => return Ok(Proof { text: format!("mark={}", stored.mark.key) }),
+            MarkReading::Absent | MarkReading::NotAsked => {}
+            MarkReading::PlaceGone { why } => return Err(unknowable(stored, &why)),
         }
         handle.begin()?;
         let (mut at, mut rest, mut digest, mut scratch) = (0, Vec::new(), Digest::default(), Vec::new());
@@ -96,9 +99,9 @@ impl KafkaCommitter {
         if !rest.is_empty() || digest != stored.digest {
             return Err(copy_changed(copy, &format!("expected records={}, found records={}", stored.digest.records, digest.records)));
         }
-        send_token(&handle, &stored.token.topic, &stored.token.key)?;
+        send_mark(&handle, &stored.mark.topic, &stored.mark.key)?;
         handle.finish()?;
-        Ok(Proof { text: format!("written again from copy={copy} mark={}", stored.token.key) })
+        Ok(Proof { text: format!("written again from copy={copy} mark={}", stored.mark.key) })
     }
 
     fn sweep_copies(&self, scope: &SweepScope, swept: &mut Swept) -> Result<()> {
@@ -126,7 +129,7 @@ impl Committer for KafkaCommitter {
             let what = format!("a permit of epoch={} was used for a transaction of epoch={}", permit.epoch(), committable.epoch);
             return Err(Error::new(ErrorKind::Bug, codes::KAFKA_BUG, what).at(format!("transactional id={}", stored.id)));
         }
-        match self.step(committable, &stored)? {
+        match self.step(&stored)? {
             Step::Committed { proof } => Ok(Proof { text: proof }),
             Step::Pending => match self.control.end_transaction(&stored.id, stored.producer(), Decision::Commit)? {
                 Ended::AsAsked => Ok(Proof { text: format!("EndTxn committed transactional id={} {}", stored.id, stored.producer()) }),
@@ -140,7 +143,7 @@ impl Committer for KafkaCommitter {
                 .remedy("nothing: it is asked again")),
             },
             Step::Lost { evidence } => Err(lost(&stored, &evidence)),
-            Step::AskToken | Step::AskAgain { .. } | Step::Unknowable { .. } => {
+            Step::AskMark | Step::AskAgain { .. } | Step::Unknowable { .. } => {
                 Err(not_known(&stored, "the transaction is between two phases"))
             }
         }
@@ -148,20 +151,13 @@ impl Committer for KafkaCommitter {
 
     fn resolve(&mut self, committable: &Committable) -> Result<Resolution> {
         let stored = StoredTransaction::decode(&committable.body)?;
-        match self.step(committable, &stored)? {
+        match self.step(&stored)? {
             Step::Committed { proof } => Ok(Resolution::Committed(Proof { text: proof })),
             Step::Pending => Ok(Resolution::Pending),
             Step::Lost { evidence } => Ok(Resolution::Lost { evidence: format!("{evidence}: {}", stored.describe()) }),
-            Step::AskToken => Err(not_known(&stored, "the mark was not asked for")),
+            Step::AskMark => Err(not_known(&stored, "the mark was not looked for")),
             Step::AskAgain { why } => Err(not_known(&stored, &why)),
-            Step::Unknowable { why } => Err(Error::new(
-                ErrorKind::Corrupt,
-                codes::UNKNOWABLE,
-                format!("it cannot be known what became of a prepared transaction: {why}"),
-            )
-            .at(stored.describe())
-            .data("nothing was committed, aborted or written again")
-            .remedy("look for the offsets named above in the topics; then accept the loss with `--accept-lost SINK`, or restore another checkpoint")),
+            Step::Unknowable { why } => Err(unknowable(&stored, &why)),
         }
     }
 
@@ -184,7 +180,7 @@ impl Committer for KafkaCommitter {
         }
         if let Some(producer) = &self.clearing {
             let record =
-                BaseRecord::<[u8], [u8], ()>::to(&stored.token.topic).key(stored.token.key.as_bytes()).partition(stored.token.partition);
+                BaseRecord::<[u8], [u8], ()>::to(&stored.mark.topic).key(stored.mark.key.as_bytes()).partition(stored.mark.partition);
             drop(producer.send(record));
             drop(producer.flush(CLEAR));
         }
@@ -198,20 +194,27 @@ impl Committer for KafkaCommitter {
             let stored = StoredTransaction::decode(&committable.body)?;
             kept.insert((stored.id.clone(), stored.producer(), stored.started_ms));
         }
-        let timeout_ms = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
+        // First all that is about to be ended is described, then the generation confirmed: whoever takes an id over later changes its
+        // producer, and is left alone.
+        let mut found = Vec::new();
         for listed in self.control.list_transactions(&Settings::prefix(&self.context.job, &self.context.sink))? {
             let id = listed.transactional_id;
-            if listed.phase.is_open()
-                && let Described::Known(found) = self.control.describe_transaction(&id)?
-                && found.phase.is_open()
-            {
-                if found.start_ms.is_some_and(|start| kept.contains(&(id.clone(), found.producer, start))) {
-                    continue;
-                }
-                swept.removed.push(format!("open transaction {id} {}", found.producer));
+            if let Described::Known(described) = self.control.describe_transaction(&id)? {
+                found.push((id, described));
+            }
+        }
+        self.context.lead.confirm()?;
+        let timeout_ms = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
+        for (id, described) in found {
+            let is_open = described.phase.is_open();
+            if is_open && described.start_ms.is_some_and(|start| kept.contains(&(id.clone(), described.producer, start))) {
+                continue;
             }
             // Also the ids without an open one: whoever still has a producer of an older generation must not begin another.
-            self.control.fence(&id, timeout_ms)?;
+            let is_fenced = self.control.fence_producer(&id, described.producer, timeout_ms)?.is_some();
+            if is_open && is_fenced {
+                swept.removed.push(format!("open transaction {id} {}", described.producer));
+            }
         }
         self.sweep_copies(scope, &mut swept)?;
         Ok(swept)
@@ -223,6 +226,16 @@ fn not_known(stored: &StoredTransaction, why: &str) -> Error {
         .at(stored.describe())
         .data("nothing was decided: it is asked again")
         .remedy("nothing; if it goes on, see the brokers' logs")
+}
+
+fn unknowable(stored: &StoredTransaction, why: &str) -> Error {
+    let what = format!("it cannot be known what became of a prepared transaction: {why}");
+    Error::new(ErrorKind::Corrupt, codes::UNKNOWABLE, what)
+        .at(stored.describe())
+        .data("nothing was committed, aborted or written again")
+        .remedy(
+            "look for the offsets named above in the topics; then accept the loss with `--accept-lost SINK`, or restore another checkpoint",
+        )
 }
 
 fn lost(stored: &StoredTransaction, evidence: &str) -> Error {

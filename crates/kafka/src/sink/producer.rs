@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. An id whose transaction is prepared is not used again before the broker says that very transaction is committed.
 //! 2. No transaction is opened for an epoch without records.
-//! 3. Prepared means: every message of the epoch, and its token, was acknowledged inside the transaction. One that was refused fails the
+//! 3. Prepared means: every message of the epoch, and its mark, was acknowledged inside the transaction. One that was refused fails the
 //!    prepare, and with it the job: its transaction stays open and is aborted by the next generation.
 #![allow(
     clippy::disallowed_methods,
@@ -30,10 +30,10 @@ use staunch_types::{Digest, Epoch, Error, ErrorKind, Result};
 
 use super::Settings;
 use super::batch::{OutBatch, OutMessage};
-use super::stored::{Range, StoredTransaction, Token};
+use super::stored::{Mark, Range, StoredTransaction};
 use super::writer::BATCHES_MAX;
 use crate::codes;
-use crate::control::{Control, Described, Interrupt, Producer as ProducerId, TransactionPhase};
+use crate::control::{Control, Described, Producer as ProducerId, TransactionPhase};
 
 /// Orders that may wait: batches, and prepares between them.
 const ORDERS_MAX: usize = 2 * BATCHES_MAX + 8;
@@ -79,7 +79,7 @@ impl ProducerThread {
         let (outbox, answers) = sync_channel(2 * ORDERS_MAX);
         let waker = context.io.waker().clone();
         let work = Work {
-            control: Control::new(settings.control()?, Interrupt::default())?,
+            control: settings.client.control()?,
             settings,
             context,
             inbox,
@@ -89,6 +89,7 @@ impl ProducerThread {
             next: 0,
             open: None,
             scratch: Vec::new(),
+            marks: None,
         };
         let thread = thread::Builder::new().name("staunch-kafka-write".into()).spawn(move || work.run());
         thread.map_err(|error| codes::no_thread(&error))?;
@@ -118,6 +119,8 @@ struct Work {
     next: usize,
     open: Option<OpenTransaction>,
     scratch: Vec<u8>,
+    /// The topic of marks, and its id.
+    marks: Option<(String, String)>,
 }
 
 /// A transactional id and its producer.
@@ -151,11 +154,11 @@ struct Delivered {
     refused: Option<String>,
     /// By topic and partition.
     ranges: Vec<Vec<Option<(i64, i64, u64)>>>,
-    token: Option<(i32, i64)>,
+    mark: Option<(i32, i64)>,
 }
 
-/// Stands for the token where the number of a topic is expected.
-const TOKEN: usize = usize::MAX;
+/// Stands for the mark where the number of a topic is expected.
+const MARK: usize = usize::MAX;
 
 impl ClientContext for Deliveries {}
 
@@ -165,7 +168,7 @@ impl ProducerContext for Deliveries {
     fn delivery(&self, result: &DeliveryResult<'_>, topic: usize) {
         let mut delivered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
-            Ok(message) if topic == TOKEN => delivered.token = Some((message.partition(), message.offset())),
+            Ok(message) if topic == MARK => delivered.mark = Some((message.partition(), message.offset())),
             Ok(message) => delivered.add(topic, message.partition(), message.offset()),
             Err((error, message)) => {
                 let key = message.key().map(|key| String::from_utf8_lossy(&key[..key.len().min(100)]).into_owned());
@@ -296,12 +299,27 @@ impl Work {
         }
     }
 
+    /// The topic of marks, and its id.
+    fn mark_topic(&mut self) -> Result<(String, String)> {
+        if let Some(known) = &self.marks {
+            return Ok(known.clone());
+        }
+        let name = self.settings.mark_topic(&self.context.job);
+        let found = self.control.topic(&name)?.ok_or_else(|| {
+            Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "the topic of marks is gone since the job started")
+                .at(format!("topic={name} brokers={}", self.settings.client.brokers))
+                .data("nothing of the present epoch is visible")
+                .remedy("find out who removed it; a start of the job makes it again")
+        })?;
+        Ok(self.marks.insert((name, found.id)).clone())
+    }
+
     fn prepare(&mut self, epoch: Epoch) -> Result<Prepared> {
         let Some(open) = self.open.take() else { return Ok(Prepared { epoch, committables: Vec::new(), carried: Vec::new() }) };
+        let (mark_topic, topic_id) = self.mark_topic()?;
         let handle = &mut self.ring[open.handle];
         let key = format!("{}/g{}/e{epoch}", handle.id, self.context.generation);
-        let token_topic = self.settings.token_topic(&self.context.job);
-        send_token(handle, &token_topic, &key)?;
+        send_mark(handle, &mark_topic, &key)?;
         handle.drain()?;
         let copy = match open.copy {
             Some((name, copy)) => {
@@ -311,7 +329,7 @@ impl Work {
             None => None,
         };
         let described = self.control.describe_transaction(&handle.id)?;
-        let (Described::Known(found), Some((partition, offset))) = (&described, handle.deliveries.token()) else {
+        let (Described::Known(found), Some((partition, offset))) = (&described, handle.deliveries.mark()) else {
             return Err(gone(handle, &described));
         };
         let (TransactionPhase::Ongoing, Some(started_ms)) = (found.phase, found.start_ms) else {
@@ -326,7 +344,7 @@ impl Work {
             producer_epoch: found.producer.epoch,
             started_ms,
             timeout_ms: found.timeout_ms,
-            token: Token { topic: token_topic, partition, offset, key },
+            mark: Mark { topic: mark_topic, topic_id, partition, offset, key },
             ranges: handle.deliveries.ranges(&self.settings.topics),
             copy,
             digest: open.digest,
@@ -348,8 +366,8 @@ impl Deliveries {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Delivered::default();
     }
 
-    fn token(&self) -> Option<(i32, i64)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).token
+    fn mark(&self) -> Option<(i32, i64)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).mark
     }
 
     fn ranges(&self, topics: &[String]) -> Vec<Range> {
@@ -476,8 +494,8 @@ pub(super) fn send(handle: &Handle, topics: &[String], message: &OutMessage<'_>)
     queue(handle, record, message.size())
 }
 
-pub(super) fn send_token(handle: &Handle, topic: &str, key: &str) -> Result<()> {
-    let record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, TOKEN).key(key.as_bytes()).payload(&b"committed"[..]);
+pub(super) fn send_mark(handle: &Handle, topic: &str, key: &str) -> Result<()> {
+    let record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, MARK).key(key.as_bytes()).payload(&b"committed"[..]);
     queue(handle, record, key.len())
 }
 

@@ -7,7 +7,7 @@ use crate::codes;
 use crate::control::Producer;
 
 /// The form of the bytes; the first byte.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A prepared transaction: all that is needed to commit it, to find out what became of it, and to verify what it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub(crate) struct StoredTransaction {
     /// When the broker saw it begin, in milliseconds since 1970: tells it from other transactions of the same producer and epoch.
     pub(crate) started_ms: i64,
     pub(crate) timeout_ms: i32,
-    pub(crate) token: Token,
+    pub(crate) mark: Mark,
     pub(crate) ranges: Vec<Range>,
     /// The copy in the journal, if there is one.
     pub(crate) copy: Option<String>,
@@ -30,8 +30,10 @@ pub(crate) struct StoredTransaction {
 
 /// Where the mark of the transaction is, if it was committed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Token {
+pub(crate) struct Mark {
     pub(crate) topic: String,
+    /// The id of the topic: another topic of the same name has another.
+    pub(crate) topic_id: String,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     /// Of this transaction alone; also of the one that writes it again.

@@ -19,7 +19,7 @@ use staunch_types::{Error, ErrorKind, Name, Result};
 use super::partition::{PartitionSplit, TopicId};
 use super::{Settings, StartAt, StopAt, Topics, whole_name};
 use crate::codes;
-use crate::control::{Control, Interrupt};
+use crate::control::Control;
 
 /// How long a broker may take for an answer.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -61,7 +61,7 @@ impl KafkaEnumerator {
             config.set("group.id", group);
         }
         let consumer = config.create().map_err(|error| codes::refused_setting(&error))?;
-        let control = Control::new(settings.control()?, Interrupt::default())?;
+        let control = settings.client.control()?;
         Ok(KafkaEnumerator { settings, control, consumer, known })
     }
 
@@ -119,7 +119,7 @@ impl KafkaEnumerator {
                 let all = self.consumer.fetch_metadata(None, ANSWER).map_err(|error| {
                     Error::new(ErrorKind::Retry, codes::DISCOVERY_FAILED, "the brokers did not tell the names of topics")
                         .cause(error)
-                        .at(format!("brokers={}", self.settings.brokers))
+                        .at(format!("brokers={}", self.settings.client.brokers))
                         .data("nothing is lost: it is tried again")
                         .remedy("see whether the brokers can be reached")
                 })?;
@@ -131,7 +131,7 @@ impl KafkaEnumerator {
 
     fn missing(&self, name: &str) -> Error {
         Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "a topic of the source does not exist")
-            .at(format!("topic={name} brokers={}", self.settings.brokers))
+            .at(format!("topic={name} brokers={}", self.settings.client.brokers))
             .data("nothing was started")
             .remedy("make the topic, or correct its name")
     }
@@ -151,7 +151,7 @@ impl KafkaEnumerator {
                 codes::TOPIC_CHANGED,
                 format!("expected the topic that was read before, with at least {} partitions, found {found}", known.partitions),
             )
-            .at(format!("topic={name} brokers={}", self.settings.brokers))
+            .at(format!("topic={name} brokers={}", self.settings.client.brokers))
             .data("the positions of the checkpoint mean nothing in another topic; nothing was read from it")
             .remedy("bring the topic back; or, if it is meant to be another one, give the source another name, so that it begins anew"));
         }

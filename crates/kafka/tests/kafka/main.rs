@@ -9,7 +9,6 @@
 
 mod writer;
 mod transactions;
-mod token;
 mod verdicts;
 mod security;
 mod outage;

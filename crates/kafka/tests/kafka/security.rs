@@ -1,6 +1,6 @@
 //! TLS, logins and rights, by the settings of librdkafka, against a broker that demands them.
 
-use staunch_kafka::control::{Decision, Operation, Producer, TokenPlace};
+use staunch_kafka::control::{Decision, Operation, Producer};
 use staunch_kafka_testbed::{Listener, shared};
 use staunch_types::ErrorKind;
 
@@ -99,15 +99,13 @@ fn a_user_without_rights_is_told_which_ones_are_missing() {
     let mut control = control_with(&shared().address(Listener::Sasl), &login).expect("a client");
     assert_eq!(control.cluster().expect("anybody may ask").allowed.to(Operation::Describe), Some(false));
     assert_eq!(control.list_transactions("").expect("only one's own are listed"), []);
-    let place = TokenPlace { group: "rights".into(), topic: "rights".into(), partition: 0 };
     let errors = [
         control.describe_transaction("rights").expect_err("denied"),
         control.end_transaction("rights", Producer { id: 1, epoch: 1 }, Decision::Commit).expect_err("denied"),
         control.fence("rights", 1000).expect_err("denied"),
-        control.token(&place).expect_err("denied"),
         control.topic("rights").expect_err("denied"),
     ];
-    for (error, named) in errors.iter().zip(["transactional id", "transactional id", "transactional id", "group", "topic"]) {
+    for (error, named) in errors.iter().zip(["transactional id", "transactional id", "transactional id", "topic"]) {
         assert_eq!((error.code(), error.kind()), ("K021", ErrorKind::Invalid), "{error}");
         assert!(error.to_string().contains(&format!("on the {named}")), "{error}");
     }

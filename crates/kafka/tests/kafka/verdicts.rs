@@ -1,131 +1,214 @@
-//! The resolver's verdicts, from what a real broker answers, beside what a reader sees.
+//! The sink by its contract, and the verdicts of its committer, at a real broker and beside what a reader sees.
 
-use staunch_kafka::Control;
-use staunch_kafka::control::{Decision, Ended, TokenPlace};
-use staunch_kafka::inquiry::Inquiry;
-use staunch_kafka::resolve::{PreparedTransaction, Step, TokenMark};
-use staunch_kafka_testbed::{Judge, shared};
-use staunch_types::{Epoch, Generation, Timestamp};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::writer::{QUESTIONS_MAX, Writer, committed, control, described, judged_topic};
+use staunch_api::testkit::{ImmediateDoor, MemoryFiles, MemoryStore, SinkCase, check_sink};
+use staunch_api::{Committable, Committer as _, Resolution, Sink as _, SinkWriter, SweepScope};
+use staunch_kafka::control::{Decision, Described, Ended, TransactionPhase};
+use staunch_kafka::{KafkaSink, Text};
+use staunch_kafka_testbed::{Cluster, Options, shared};
+use staunch_types::{Epoch, ErrorKind, Generation, Name, Tick};
 
-const MINUTE_MS: u32 = 60_000;
+use crate::writer::{QUESTIONS_MAX, Writer, committed, control, described, ended, judged_topic};
 
-/// A transactional id, its topic and its group, all of one name.
-struct Bench {
-    name: &'static str,
-    judge: Judge,
-    control: Control,
-    place: TokenPlace,
+const MINUTE: Duration = Duration::from_secs(60);
+/// Transactional ids of a task.
+const IDS: u64 = 5;
+
+type Case<'c> = SinkCase<'c, KafkaSink<String, Text>>;
+
+/// Runs `test` with a sink of its own topic and job, all of one name.
+fn with_case(cluster: &Cluster, name: &str, timeout: Duration, test: impl FnOnce(&Case<'_>)) {
+    let judge = RefCell::new(judged_topic(cluster, name));
+    let asked = RefCell::new(control(cluster));
+    let prefix = format!("staunch+{name}+");
+    let visible = || {
+        // Decisions that are made become visible a moment later.
+        let all = asked.borrow_mut().list_transactions(&prefix).expect("an answer");
+        for listed in all {
+            if listed.phase != TransactionPhase::Ongoing {
+                ended(&mut asked.borrow_mut(), &listed.transactional_id);
+            }
+        }
+        let records = judge.borrow_mut().read(name).expect("records");
+        let mut numbers: Vec<u64> = records.iter().map(|r| r.text().expect("text").parse().expect("a number")).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let wait = || drop(asked.borrow_mut().cluster().expect("an answer"));
+    let sink = KafkaSink::text(&cluster.bootstrap(), name).transaction_timeout(timeout);
+    let record = |number: u64| number.to_string();
+    let mut case = SinkCase::new(sink, Arc::new(MemoryFiles::default()), Arc::new(MemoryStore::default()), &record, &visible);
+    case.wait = &wait;
+    case.job = Name::new(name).expect("a name");
+    test(&case);
 }
 
-impl Bench {
-    fn new(name: &'static str) -> Bench {
-        let place = TokenPlace { group: name.into(), topic: name.into(), partition: 0 };
-        Bench { name, judge: judged_topic(shared(), name), control: control(shared()), place }
+/// Writes one record and prepares it.
+fn prepared(case: &Case<'_>, writer: &mut impl SinkWriter<Record = String>, epoch: u64) -> Committable {
+    writer.write(epoch.to_string(), staunch_types::Timestamp::MIN).expect("room");
+    writer.prepare(Epoch(epoch)).expect("the writer goes on");
+    for _ in 0..QUESTIONS_MAX {
+        writer.work(Tick(0)).expect("the writer goes on");
+        if let Some(mut prepared) = writer.poll_prepared().expect("it is prepared") {
+            return prepared.committables.pop().expect("there is a record");
+        }
+        (case.wait)();
     }
+    panic!("epoch {epoch} is not prepared");
+}
 
-    fn open(&self, timeout_ms: u32) -> Writer {
-        Writer::open(shared(), self.name, timeout_ms)
-    }
+fn ready(case: &Case<'_>, generation: u64) -> <KafkaSink<String, Text> as staunch_api::Sink>::Writer {
+    case.sink.check(&case.context(generation)).expect("everything is there");
+    case.writer(generation, 0, Vec::new(), ImmediateDoor)
+}
 
-    /// Writes one record and the token, and describes what is then prepared.
-    fn prepare(&mut self, writer: &Writer, epoch: u64) -> PreparedTransaction {
-        let mark = TokenMark { generation: Generation(1), epoch: Epoch(epoch) };
-        writer.begin();
-        writer.write(self.name, &[&format!("epoch {epoch}")]);
-        writer.token(&self.place, mark);
-        let open = described(&mut self.control, self.name);
-        PreparedTransaction { producer: open.producer, start_ms: open.start_ms.expect("it has begun"), mark }
+/// What a later generation finds out; asked again while a decision is under way.
+fn verdict(case: &Case<'_>, committable: &Committable) -> Resolution {
+    let mut committer = case.committer(9);
+    for _ in 0..QUESTIONS_MAX {
+        match committer.resolve(committable) {
+            Ok(resolution) => return resolution,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Retry, "{error}"),
+        }
     }
+    panic!("no decision comes through");
+}
 
-    fn verdict(&mut self, prepared: &PreparedTransaction) -> Step {
-        self.verdict_at(prepared, Timestamp(prepared.start_ms))
-    }
+#[track_caller]
+fn is_committed(case: &Case<'_>, committable: &Committable) {
+    let found = verdict(case, committable);
+    assert!(matches!(found, Resolution::Committed(_)), "{found:?}");
+}
 
-    /// The verdict as it would be at a time.
-    fn verdict_at(&mut self, prepared: &PreparedTransaction, now: Timestamp) -> Step {
-        let inquiry = Inquiry { transactional_id: self.name, place: &self.place, prepared };
-        let mut steps = (0..QUESTIONS_MAX).map(|_| inquiry.ask(&mut self.control, now).expect("an answer"));
-        steps.find(|step| !matches!(step, Step::AskAgain { .. })).expect("a decision comes through")
-    }
-
-    #[track_caller]
-    fn is_committed(&mut self, prepared: &PreparedTransaction) {
-        let step = self.verdict(prepared);
-        assert!(matches!(step, Step::Committed { .. }), "{step:?}");
-    }
-
-    #[track_caller]
-    fn is_lost(&mut self, prepared: &PreparedTransaction) {
-        let step = self.verdict(prepared);
-        assert!(matches!(step, Step::Lost { .. }), "{step:?}");
-    }
+#[track_caller]
+fn is_lost(case: &Case<'_>, committable: &Committable) {
+    let found = verdict(case, committable);
+    assert!(matches!(found, Resolution::Lost { .. }), "{found:?}");
 }
 
 #[test]
-fn a_prepared_transaction_is_pending_until_it_is_committed() {
-    let mut bench = Bench::new("pending");
-    let writer = bench.open(MINUTE_MS);
-    let prepared = bench.prepare(&writer, 1);
-    drop(writer);
-    assert_eq!(bench.verdict(&prepared), Step::Pending);
-    let ended = bench.control.end_transaction("pending", prepared.producer, Decision::Commit);
-    assert_eq!(ended.expect("an answer"), Ended::AsAsked);
-    bench.is_committed(&prepared);
-    assert_eq!(committed(&mut bench.judge, "pending"), ["epoch 1"]);
-    bench.is_committed(&prepared);
+fn the_sink_gives_what_every_sink_gives() {
+    with_case(shared(), "contract", MINUTE, check_sink);
 }
 
 #[test]
 fn a_transaction_that_the_broker_aborted_for_its_age_is_lost() {
-    let mut bench = Bench::new("too-old");
-    let writer = bench.open(3_000);
-    let prepared = bench.prepare(&writer, 1);
-    assert_eq!(committed(&mut bench.judge, "too-old"), Vec::<String>::new());
-    bench.is_lost(&prepared);
+    with_case(shared(), "too-old", Duration::from_secs(3), |case| {
+        let mut writer = ready(case, 1);
+        let old = prepared(case, &mut writer, 1);
+        drop(writer);
+        let mut judge = shared().judge().expect("a judge");
+        assert_eq!(committed(&mut judge, "too-old"), Vec::<String>::new());
+        is_lost(case, &old);
+    });
 }
 
 #[test]
-fn after_its_id_was_taken_over_the_token_tells_whether_it_was_committed() {
-    let mut bench = Bench::new("token-tells");
-    let writer = bench.open(MINUTE_MS);
-    let first = bench.prepare(&writer, 1);
-    writer.commit();
-    let second = bench.prepare(&writer, 2);
-    drop(writer);
-    // Taking the id over aborts the second; the coordinator then describes neither.
-    let _writer = bench.open(MINUTE_MS);
-    bench.is_committed(&first);
-    bench.is_lost(&second);
-    assert_eq!(committed(&mut bench.judge, "token-tells"), ["epoch 1"]);
+fn after_its_id_was_taken_over_the_mark_tells_whether_it_was_committed() {
+    with_case(shared(), "mark-tells", MINUTE, |case| {
+        let mut writer = ready(case, 1);
+        let (first, second) = (prepared(case, &mut writer, 1), prepared(case, &mut writer, 2));
+        drop(writer);
+        case.commit(1, std::slice::from_ref(&first));
+        // Taking the ids over aborts the second; the coordinator then describes neither.
+        for listed in control(shared()).list_transactions("staunch+mark-tells+").expect("an answer") {
+            Writer::open(shared(), &listed.transactional_id, 60_000);
+        }
+        is_committed(case, &first);
+        is_lost(case, &second);
+        assert_eq!((case.visible)(), [1]);
+    });
 }
 
 #[test]
 fn a_newer_half_written_transaction_is_never_taken_for_the_older_one() {
-    let mut bench = Bench::new("half-written");
-    let writer = bench.open(MINUTE_MS);
-    let older = bench.prepare(&writer, 1);
-    writer.commit();
-    writer.begin();
-    writer.write("half-written", &["half of epoch 2"]);
-    let newer = described(&mut bench.control, "half-written");
-    assert_eq!(newer.producer, older.producer, "nothing but the start tells them apart");
-    bench.is_committed(&older);
-    drop(writer);
-    assert_eq!(bench.control.end_transaction("half-written", newer.producer, Decision::Abort).expect("an answer"), Ended::AsAsked);
-    assert_eq!(committed(&mut bench.judge, "half-written"), ["epoch 1"]);
-    bench.is_committed(&older);
+    with_case(shared(), "half-written", MINUTE, |case| {
+        let mut writer = ready(case, 1);
+        let older = prepared(case, &mut writer, 1);
+        case.commit(1, std::slice::from_ref(&older));
+        for epoch in 2..=IDS {
+            let next = prepared(case, &mut writer, epoch);
+            case.commit(1, &[next]);
+        }
+        let mut asked = control(shared());
+        let ids = asked.list_transactions("staunch+half-written+").expect("an answer");
+        assert_eq!(ids.len() as u64, IDS);
+        let id = &ids[0].transactional_id;
+        let of_older = ended(&mut asked, id);
+        assert!(older.description.contains(id), "{}", older.description);
+        // The ring comes round: the same id, the same producer.
+        drop(prepared(case, &mut writer, IDS + 1));
+        let newer = described(&mut asked, id);
+        assert_eq!(newer.producer, of_older.producer, "nothing but the start tells them apart");
+        assert_ne!(newer.start_ms, of_older.start_ms);
+        is_committed(case, &older);
+        case.commit(9, std::slice::from_ref(&older));
+        assert_eq!(described(&mut asked, id), newer, "it is still open");
+        drop(writer);
+        assert_eq!(asked.end_transaction(id, newer.producer, Decision::Abort).expect("an answer"), Ended::AsAsked);
+        assert_eq!((case.visible)(), (1..=IDS).collect::<Vec<u64>>());
+        is_committed(case, &older);
+    });
 }
 
 #[test]
-fn what_the_brokers_may_have_forgotten_is_not_called_lost() {
-    let mut bench = Bench::new("may-be-forgotten");
-    let writer = bench.open(MINUTE_MS);
-    let never_written = PreparedTransaction { start_ms: 1_000_000, ..bench.prepare(&writer, 1) };
-    writer.abort();
-    // Another start: the coordinator describes something later, and there is no token.
-    let days = |days: i64| Timestamp(never_written.start_ms + days * 24 * 3_600_000);
-    assert!(matches!(bench.verdict_at(&never_written, days(6)), Step::Lost { .. }), "groups remember for seven days");
-    assert!(matches!(bench.verdict_at(&never_written, days(7)), Step::Unknowable { .. }), "and no longer");
+fn the_mark_outlives_the_coordinators_memory_of_the_id() {
+    let options = Options::one().with("transactional.id.expiration.ms", "1000");
+    let cluster = Cluster::start(&options.with("transaction.remove.expired.transaction.cleanup.interval.ms", "100")).expect("a broker");
+    with_case(&cluster, "forgotten", MINUTE, |case| {
+        let mut writer = ready(case, 1);
+        let (first, second) = (prepared(case, &mut writer, 1), prepared(case, &mut writer, 2));
+        drop(writer);
+        case.commit(1, std::slice::from_ref(&first));
+        let mut asked = control(&cluster);
+        let ids: Vec<String> = {
+            let listed = asked.list_transactions("staunch+forgotten+").expect("an answer");
+            listed.into_iter().map(|listed| listed.transactional_id).collect()
+        };
+        let scope = SweepScope { generation: Generation(2), durable: Epoch(1), ..SweepScope::default() };
+        case.committer(2).sweep(&scope).expect("swept");
+        for id in &ids {
+            let forgotten = (0..QUESTIONS_MAX).any(|_| asked.describe_transaction(id).expect("an answer") == Described::Unknown);
+            assert!(forgotten, "the coordinator forgets {id}");
+        }
+        is_committed(case, &first);
+        is_lost(case, &second);
+        assert_eq!((case.visible)(), [1]);
+    });
+}
+
+#[test]
+fn what_nobody_can_know_is_not_called_lost() {
+    with_case(shared(), "no-mark-topic", MINUTE, |case| {
+        let mut writer = ready(case, 1);
+        let one = prepared(case, &mut writer, 1);
+        drop(writer);
+        case.committer(2).sweep(&SweepScope { generation: Generation(2), ..SweepScope::default() }).expect("swept");
+        let mut judge = shared().judge().expect("a judge");
+        judge.delete_topic("staunch-commits-no-mark-topic").expect("deleted");
+        // The id is described as aborted first; taken over twice, only the mark could tell.
+        for listed in control(shared()).list_transactions("staunch+no-mark-topic+").expect("an answer") {
+            Writer::open(shared(), &listed.transactional_id, 60_000);
+        }
+        let error = case.committer(9).resolve(&one).expect_err("nobody knows");
+        assert_eq!((error.code(), error.kind()), ("K030", ErrorKind::Corrupt), "{error}");
+    });
+}
+
+#[test]
+fn a_record_in_a_shared_topic_waits_for_the_transactions_of_others() {
+    let mut judge = judged_topic(shared(), "side");
+    let stuck = Writer::open(shared(), "side-stuck", 60_000);
+    stuck.begin();
+    stuck.write("side", &["of somebody else"]);
+    let writer = Writer::open(shared(), "side-done", 60_000);
+    writer.begin();
+    writer.write("side", &["a mark"]);
+    writer.commit();
+    assert_eq!(judge.read("side").expect("records"), [], "committed, and yet not readable");
+    stuck.abort();
+    assert_eq!(committed(&mut judge, "side"), ["a mark"]);
 }

@@ -7,13 +7,10 @@ use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
-use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
-use staunch_kafka::control::{Described, Interrupt, TokenPlace, Transaction, TransactionPhase};
-use staunch_kafka::resolve::TokenMark;
+use staunch_kafka::control::{Described, Interrupt, Transaction, TransactionPhase};
 use staunch_kafka::{ClientSettings, Control};
 use staunch_kafka_testbed::{Cluster, Judge};
 
@@ -39,7 +36,6 @@ impl ProducerContext for Undelivered {
 
 /// One handle of a transactional producer.
 pub(crate) struct Writer {
-    bootstrap: String,
     producer: BaseProducer<Undelivered>,
     undelivered: Undelivered,
 }
@@ -53,7 +49,7 @@ impl Writer {
         config.set("transaction.timeout.ms", timeout_ms.to_string()).set("linger.ms", "0").set("log_level", "0");
         let producer: BaseProducer<Undelivered> = config.create_with_context(undelivered.clone()).expect("a producer");
         producer.init_transactions(TIME_MAX).expect("the coordinator answers");
-        Writer { bootstrap: cluster.bootstrap(), producer, undelivered }
+        Writer { producer, undelivered }
     }
 
     pub(crate) fn begin(&self) {
@@ -84,23 +80,6 @@ impl Writer {
     fn deliver(&self) {
         self.producer.flush(TIME_MAX).expect("the broker takes them");
         assert_eq!(*self.undelivered.0.lock().expect("no thread panicked"), Vec::<String>::new());
-    }
-
-    /// Writes a token into the open transaction.
-    pub(crate) fn token(&self, place: &TokenPlace, mark: TokenMark) {
-        self.try_token(place, mark, TIME_MAX).expect("the group takes it");
-    }
-
-    pub(crate) fn try_token(&self, place: &TokenPlace, mark: TokenMark, time_max: Duration) -> KafkaResult<()> {
-        let token = mark.token();
-        let mut offsets = TopicPartitionList::new();
-        offsets.add_partition_offset(&place.topic, place.partition, Offset::Offset(token.number))?;
-        offsets.find_partition(&place.topic, place.partition).expect("it was added").set_metadata(token.text);
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &self.bootstrap).set("group.id", &place.group).set("log_level", "0");
-        let consumer: BaseConsumer = config.create()?;
-        let group = consumer.group_metadata().expect("the group has a name");
-        self.producer.send_offsets_to_transaction(&offsets, &group, time_max)
     }
 
     pub(crate) fn commit(&self) {

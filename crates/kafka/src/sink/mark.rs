@@ -1,6 +1,6 @@
 //! The mark that a transaction leaves: a message in a compacted topic, visible when and only when the transaction is committed.
 //!
-//! Owns: how a mark is looked for, and cleared. Does not own: how it is written (`producer`, `resend`).
+//! Owns: how a mark is looked for. Does not own: how it is written (`producer`) and cleared (`committer`).
 //!
 //! A mark has a key that only its transaction has (and the one that writes the same output again), so compaction never drops the only
 //! proof. When a commit is proven and recorded, the key is cleared with a null value, and compaction may take both.
@@ -11,15 +11,17 @@
 
 use std::time::{Duration, Instant};
 
-use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
 use staunch_types::{Error, ErrorKind, Result};
 
-use super::stored::Token;
+use super::stored::Mark;
+use crate::client::Client;
 use crate::codes;
+use crate::control::Control;
 use crate::native::{Queue, Taken};
+use crate::resolve::MarkReading;
 
 /// How long marks are waited for that open transactions of others may hide.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,31 +30,41 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long a broker may take for an answer.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// Whether a mark is there, to readers of committed messages.
+/// Whether a mark is there, to readers of committed messages. Its transaction must be over.
 ///
 /// # Errors
 /// `Retry` when the brokers do not answer, or when open transactions of others hide the place for too long.
-pub(super) fn is_there(client: &ClientConfig, token: &Token) -> Result<bool> {
-    let failed = |error: KafkaError| unreadable(token, "the mark of a transaction could not be looked for").cause(error);
+pub(super) fn look_for(client: &Client, control: &mut Control, mark: &Mark) -> Result<MarkReading> {
+    let gone = |why: String| Ok(MarkReading::PlaceGone { why });
+    match control.topic(&mark.topic)? {
+        None => return gone(format!("the topic of marks, {}, does not exist any more", mark.topic)),
+        Some(found) if found.id != mark.topic_id => return gone(format!("the topic of marks, {}, was made anew", mark.topic)),
+        Some(_) => {}
+    }
+    let failed = |error: KafkaError| unreadable(mark, "the mark of a transaction could not be looked for").cause(error);
     let consumer = |isolation: &str| -> Result<BaseConsumer> {
-        let mut config = client.clone();
+        let mut config = client.config(&[]);
         config.set("group.id", "staunch-marks").set("enable.auto.commit", "false").set("isolation.level", isolation);
-        config.set("enable.partition.eof", "true").set("auto.offset.reset", "earliest");
+        config.set("enable.partition.eof", "true").set("auto.offset.reset", "error");
         config.create().map_err(|error| codes::refused_setting(&error))
     };
     // The transaction is over, so whatever mark it left lies before the end of now, open transactions of others included.
-    let (_, end) = consumer("read_uncommitted")?.fetch_watermarks(&token.topic, token.partition, ANSWER).map_err(failed)?;
+    let (start, end) = consumer("read_uncommitted")?.fetch_watermarks(&mark.topic, mark.partition, ANSWER).map_err(failed)?;
+    if start > mark.offset || end <= mark.offset {
+        let what = format!("the topic of marks, {}[{}], has the offsets {start}..{end}", mark.topic, mark.partition);
+        return gone(format!("{what}, and the mark would be at {} or later", mark.offset));
+    }
     let reader = consumer("read_committed")?;
     let mut queue = Queue::of(&reader).ok_or_else(|| Error::new(ErrorKind::Bug, codes::KAFKA_BUG, "a consumer has no queue"))?;
     let mut list = TopicPartitionList::new();
-    list.add_partition_offset(&token.topic, token.partition, Offset::Offset(token.offset)).map_err(failed)?;
+    list.add_partition_offset(&mark.topic, mark.partition, Offset::Offset(mark.offset)).map_err(failed)?;
     reader.assign(&list).map_err(failed)?;
-    let (began, mut reached, mut found, mut error) = (Instant::now(), token.offset, None, None);
+    let (began, mut reached, mut found, mut error) = (Instant::now(), mark.offset, None, None);
     while found.is_none() && reached < end {
         queue.take(LOOK, |taken| match taken {
             Taken::Message(message) => {
                 reached = reached.max(message.offset() + 1);
-                if message.key() == Some(token.key.as_bytes()) {
+                if message.key() == Some(mark.key.as_bytes()) {
                     found = Some(message.value().is_some());
                 }
             }
@@ -62,16 +74,16 @@ pub(super) fn is_there(client: &ClientConfig, token: &Token) -> Result<bool> {
         if began.elapsed() > PATIENCE {
             let what = "the mark of a transaction could not be looked for; open transactions of others may hide it";
             let open = format!("read up to offset {reached} of {end}; {}", error.unwrap_or_default());
-            return Err(unreadable(token, what).at(open));
+            return Err(unreadable(mark, what).at(open));
         }
     }
-    Ok(found.unwrap_or(false))
+    Ok(if found.unwrap_or(false) { MarkReading::There } else { MarkReading::Absent })
 }
 
 #[cold]
-fn unreadable(token: &Token, what: &str) -> Error {
+fn unreadable(mark: &Mark, what: &str) -> Error {
     Error::new(ErrorKind::Retry, codes::TOKEN_UNREADABLE, what)
-        .at(format!("topic={} partition={} offset={}", token.topic, token.partition, token.offset))
+        .at(format!("topic={} partition={} offset={}", mark.topic, mark.partition, mark.offset))
         .data("nothing was decided: it is tried again")
         .remedy("see whether the brokers can be reached, whether the job may read the topic of marks, and whether a transaction hangs")
 }

@@ -1,0 +1,43 @@
+//! Whether the generation that acts is still the newest.
+
+use std::fmt;
+use std::sync::Arc;
+
+use staunch_types::Result;
+
+type Ask = dyn Fn() -> Result<()> + Send + Sync;
+
+/// Asks the ledger whether a newer generation has claimed it.
+///
+/// An answer is about the past: what follows it may come late. So a committer first reads what it is about to abort, then confirms, then aborts
+/// exactly what it has read, and nothing that came in its place (a compare-and-set of the outside system).
+#[derive(Clone)]
+pub struct Lead(Arc<Ask>);
+
+impl Lead {
+    /// Asks as `ask` does.
+    #[must_use]
+    pub fn new(ask: impl Fn() -> Result<()> + Send + Sync + 'static) -> Lead {
+        Lead(Arc::new(ask))
+    }
+
+    /// For preflight checks and tests: nobody else is there.
+    #[must_use]
+    pub fn unrivalled() -> Lead {
+        Lead::new(|| Ok(()))
+    }
+
+    /// Asks. May block.
+    ///
+    /// # Errors
+    /// `Fenced` when a newer generation has claimed the ledger; `Restart` when the store does not answer.
+    pub fn confirm(&self) -> Result<()> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Lead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lead")
+    }
+}
