@@ -78,7 +78,7 @@ impl<'c, S: Sink> SinkCase<'c, S> {
     fn lead(&self, generation: u64) -> Lead {
         let newest = Arc::clone(&self.newest);
         Lead::new(move || match newest.load(Ordering::SeqCst) > generation {
-            true => Err(Error::new(ErrorKind::Fenced, "T001", "a newer generation has a writer")),
+            true => Err(Error::new(ErrorKind::Fenced, "C009", "a newer generation has a writer")),
             false => Ok(()),
         })
     }

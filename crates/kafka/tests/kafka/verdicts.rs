@@ -1,10 +1,10 @@
-//! The sink by its contract, and the verdicts of its committer, at a real broker and beside what a reader sees.
+//! The verdicts of its committer, at a real broker and beside what a reader sees.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use staunch_api::testkit::{ImmediateDoor, MemoryFiles, MemoryStore, SinkCase, check_sink};
+use staunch_api::testkit::{ImmediateDoor, MemoryFiles, MemoryStore, SinkCase};
 use staunch_api::{Committable, Committer as _, Resolution, Sink as _, SinkWriter, SweepScope};
 use staunch_kafka::control::{Decision, Described, Ended, TransactionPhase};
 use staunch_kafka::{KafkaSink, Text};
@@ -87,11 +87,6 @@ fn is_committed(case: &Case<'_>, committable: &Committable) {
 fn is_lost(case: &Case<'_>, committable: &Committable) {
     let found = verdict(case, committable);
     assert!(matches!(found, Resolution::Lost { .. }), "{found:?}");
-}
-
-#[test]
-fn the_sink_gives_what_every_sink_gives() {
-    with_case(shared(), "contract", MINUTE, check_sink);
 }
 
 #[test]
