@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use staunch_types::Result;
+use staunch_types::{Error, ErrorKind, Result};
 
 type Ask = dyn Fn() -> Result<()> + Send + Sync;
 
@@ -34,6 +34,14 @@ impl Lead {
     pub fn confirm(&self) -> Result<()> {
         (self.0)()
     }
+}
+
+/// The error of a process that is not the newest.
+#[must_use]
+pub fn fenced() -> Error {
+    Error::new(ErrorKind::Fenced, "C009", "a newer generation of this job has claimed its ledger")
+        .data("this process has stopped and touches nothing; the newer one goes on")
+        .remedy("if both are meant to run, give them different names or checkpoint directories")
 }
 
 impl fmt::Debug for Lead {

@@ -22,7 +22,7 @@ pub mod testkit;
 pub use fs::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace, WriteFile};
 pub use io::{Io, IoDoor, Pending};
 pub use journal::{Copy, Journal};
-pub use lead::Lead;
+pub use lead::{Lead, fenced};
 pub use output::{Output, Rejected};
 pub use sink::{
     Committable, Committer, Kept, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext, no_copy,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use staunch_types::{Epoch, Error, ErrorKind, Generation, Name, Tick, Timestamp};
+use staunch_types::{Epoch, Generation, Name, Tick, Timestamp};
 
 use super::{HeldDoor, ImmediateDoor, io};
 use crate::{
     CheckpointStore, CommitPermit, Committable, Committer, FileSystem, IoDoor, Journal, Lead, Prepared, Resolution, Sink, SinkContext,
-    SinkWriter, SweepScope, WriterContext,
+    SinkWriter, SweepScope, WriterContext, fenced,
 };
 
 /// A sink, and a look at the outside system as its readers see it.
@@ -78,7 +78,7 @@ impl<'c, S: Sink> SinkCase<'c, S> {
     fn lead(&self, generation: u64) -> Lead {
         let newest = Arc::clone(&self.newest);
         Lead::new(move || match newest.load(Ordering::SeqCst) > generation {
-            true => Err(Error::new(ErrorKind::Fenced, "C009", "a newer generation has a writer")),
+            true => Err(fenced()),
             false => Ok(()),
         })
     }

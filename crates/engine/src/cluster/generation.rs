@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Journal, Kept, Lead, SinkContext, SweepScope};
+use staunch_api::{Io, Journal, Kept, Lead, SinkContext, SweepScope, fenced};
 use staunch_protocol::coordinator::{Coordinator, Effect, Event, Failure};
 use staunch_protocol::failover;
 use staunch_protocol::ledger::{self, Entry};
@@ -546,13 +546,6 @@ fn lead(catalog: &Arc<Catalog>, since: LedgerSeq, generation: Generation) -> Lea
         Some(newest) if newest > generation => Err(fenced()),
         Some(_) | None => Ok(()),
     })
-}
-
-/// The error of a process that is not the newest.
-pub(super) fn fenced() -> Error {
-    Error::new(ErrorKind::Fenced, "C009", "a newer generation of this job has claimed its ledger")
-        .data("this process has stopped and touches nothing; the newer one goes on")
-        .remedy("if both are meant to run, give them different names or checkpoint directories")
 }
 
 fn overtaken() -> Error {

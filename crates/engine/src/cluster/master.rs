@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Journal, Kept, Lead, Pending, SinkContext, SourceContext};
+use staunch_api::{Io, Journal, Kept, Lead, Pending, SinkContext, SourceContext, fenced};
 use staunch_protocol::commit::{self, LostPolicy};
 use staunch_protocol::coordinator::{self, Coordinator};
 use staunch_protocol::failover::{self, Failover};
@@ -13,7 +13,7 @@ use staunch_protocol::ledger::{Claimant, Limits};
 use staunch_protocol::{Reason, checkpoint};
 use staunch_types::{Error, ErrorKind, Generation, Name, Result, Tick};
 
-use super::generation::{End, RunningGeneration, Surroundings, fenced};
+use super::generation::{End, RunningGeneration, Surroundings};
 use super::sinks::Committers;
 use super::sources::SourceDriver;
 use super::tasks::task_ids;
