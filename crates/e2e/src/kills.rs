@@ -41,9 +41,15 @@ pub struct Tally {
 }
 
 /// Numbers that look random: the same for the same seed.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
+    /// The numbers of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -52,11 +58,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    /// A number below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    fn duration(&mut self, max: Duration) -> Duration {
+    /// A time below a limit.
+    pub fn duration(&mut self, max: Duration) -> Duration {
         Duration::from_micros(self.below(max.as_micros() as u64))
     }
 }
@@ -120,11 +128,13 @@ impl Kills {
 }
 
 /// Checkpoints that became durable in a process.
-fn epochs(finished: &Finished) -> u64 {
+#[must_use]
+pub fn epochs(finished: &Finished) -> u64 {
     finished.lines.iter().filter(|line| line.starts_with("durable ")).count() as u64
 }
 
-fn another(random: &mut Random, last: u32) -> u32 {
+/// A number of tasks that is not the last one.
+pub fn another(random: &mut Random, last: u32) -> u32 {
     let others: Vec<u32> = PARALLELISMS.into_iter().filter(|p| *p != last).collect();
     others[random.below(others.len() as u64) as usize]
 }

@@ -12,6 +12,7 @@
 )]
 
 pub mod flights;
+pub mod events;
 pub mod world;
 pub mod process;
 pub mod lines;

@@ -22,11 +22,15 @@ const SHOWN_MAX: usize = 10;
 /// # Errors
 /// When the file cannot be read, or its last line is cut.
 pub fn read_file(path: &Path, into: &mut Multiset) -> Result<()> {
+    read_lines(path, true, into)
+}
+
+fn read_lines(path: &Path, mut header: bool, into: &mut Multiset) -> Result<()> {
     let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
     let plain: Box<dyn Read> =
         if path.extension().is_some_and(|e| e == "gz") { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     let mut reader = BufReader::with_capacity(1 << 20, plain);
-    let (mut line, mut header) = (String::new(), true);
+    let mut line = String::new();
     while reader.read_line(&mut line).with_context(|| format!("read {}", path.display()))? > 0 {
         ensure!(line.ends_with('\n'), "the last line of {} is cut: {line:?}", path.display());
         if !std::mem::take(&mut header) {
@@ -42,14 +46,26 @@ pub fn read_file(path: &Path, into: &mut Multiset) -> Result<()> {
 /// # Errors
 /// When one cannot be read, or is not complete.
 pub fn read_directory(directory: &Path) -> Result<Multiset> {
+    read_all(directory, true)
+}
+
+fn read_all(directory: &Path, header: bool) -> Result<Multiset> {
     let mut lines = Multiset::new();
     for entry in fs::read_dir(directory).with_context(|| format!("list {}", directory.display()))? {
         let path = entry?.path();
         if !is_hidden(&path) {
-            read_file(&path, &mut lines)?;
+            read_lines(&path, header, &mut lines)?;
         }
     }
     Ok(lines)
+}
+
+/// The lines of all visible files of a directory, of a format without a header.
+///
+/// # Errors
+/// As [`read_directory`].
+pub fn read_plain(directory: &Path) -> Result<Multiset> {
+    read_all(directory, false)
 }
 
 /// Hidden files in a directory.

@@ -2,12 +2,13 @@
 #![allow(clippy::disallowed_methods, reason = "a program reads its options")]
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Parser;
 use staunch::{Environment, JobOptions};
+use staunch_e2e::events;
 use staunch_e2e::flights::{self, Case, Places};
 use staunch_e2e::world::{self, Script, Throttle};
-use staunch_engine::cluster::JobEvent;
 
 /// One of the jobs on flights.
 #[derive(Parser)]
@@ -49,27 +50,12 @@ fn main() -> anyhow::Result<()> {
     let run = &mut env.settings().run;
     run.failures_tolerated = options.failures_tolerated.unwrap_or(run.failures_tolerated);
     run.restarts.failures_tolerated = options.restarts_tolerated.unwrap_or(run.restarts.failures_tolerated);
-    let script: Script = options.faults.parse()?;
+    let script = Arc::new(options.faults.parse::<Script>()?);
     env.world(world::faulty(script, (options.throttle > 0).then(|| Throttle::new(options.throttle))));
-    env.on_event(|event| println!("{}", line(event)));
+    env.on_event(|event| println!("{}", events::line(event)));
     let places =
         Places { input: options.input, output: options.output, split_bytes: options.split_bytes, chunk_bytes: options.chunk_bytes };
     flights::write(&env, options.case, &places);
     env.execute(&format!("flights-{}", options.case.word()))?;
     Ok(())
-}
-
-/// One line for each event.
-fn line(event: &JobEvent) -> String {
-    match event {
-        JobEvent::Claimed { generation, restored: Some(epoch), reason: _ } => format!("claimed {generation} from {epoch}"),
-        JobEvent::Claimed { generation, restored: None, reason: _ } => format!("claimed {generation}"),
-        JobEvent::Swept { removed } => format!("swept {}", removed.len()),
-        JobEvent::Running { tasks } => format!("running {tasks}"),
-        JobEvent::EpochDurable { epoch, committables, .. } => format!("durable {epoch} with {committables}"),
-        JobEvent::EpochCommitted { epoch } => format!("committed {epoch}"),
-        JobEvent::EpochFailed { epoch, error } => format!("failed {epoch} {}", error.code()),
-        JobEvent::Restarting { error, .. } => format!("restarting {}", error.code()),
-        JobEvent::Finished { reason } => format!("finished {reason:?}"),
-    }
 }

@@ -8,10 +8,16 @@ use std::io;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Error, bail};
 
 use super::step::{Object, Operation, Step};
+
+/// What a process says that holds a step.
+pub const HOLDS: &str = "holds";
+/// Time from one look to the next whether a held step may go on.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +26,8 @@ pub enum Action {
     Kill,
     /// The process halts until it is told to go on.
     Halt,
+    /// The step waits, and the process says so, until it is told to go on; all else goes on.
+    Hold,
     /// The process is asked to stop with a last checkpoint.
     Stop,
     /// The disk is full.
@@ -67,6 +75,7 @@ fn act(words: &str) -> Result<(Action, Moment), Error> {
     let action = match action {
         "kill" => Action::Kill,
         "halt" => Action::Halt,
+        "hold" => Action::Hold,
         "stop" => Action::Stop,
         "full" => Action::Full,
         "read-only" => Action::ReadOnly,
@@ -134,7 +143,7 @@ impl Script {
     ///
     /// # Errors
     /// Those of the step, and those of the script.
-    pub fn around<T>(&self, operation: Operation, object: Object, deed: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    pub fn around<T, E: From<io::Error>>(&self, operation: Operation, object: Object, deed: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let step = Step { operation, object };
         let mut clauses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Every clause counts every step; the first that acts decides.
@@ -155,6 +164,13 @@ impl Script {
     }
 }
 
+/// Becomes true when the process is told to go on.
+fn goes_on() -> io::Result<Arc<AtomicBool>> {
+    let goes_on = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGCONT, Arc::clone(&goes_on))?;
+    Ok(goes_on)
+}
+
 impl Action {
     /// # Errors
     /// When the process lives on and is to be refused.
@@ -166,12 +182,19 @@ impl Action {
                 let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
             },
             Action::Halt => {
-                let goes_on = Arc::new(AtomicBool::new(false));
-                signal_hook::flag::register(signal_hook::consts::SIGCONT, Arc::clone(&goes_on))?;
+                let goes_on = goes_on()?;
                 rustix::process::kill_process(own, rustix::process::Signal::STOP)?;
                 // Another thread may be the one that takes the signal, and this one must not get past the step meanwhile.
                 while !goes_on.load(Ordering::Relaxed) {
                     std::thread::yield_now();
+                }
+                Ok(())
+            }
+            Action::Hold => {
+                let goes_on = goes_on()?;
+                println!("{HOLDS}");
+                while !goes_on.load(Ordering::Relaxed) {
+                    std::thread::park_timeout(LOOK);
                 }
                 Ok(())
             }
@@ -189,7 +212,7 @@ mod tests {
     use super::*;
 
     fn refused(script: &Script, operation: Operation, object: Object) -> bool {
-        script.around(operation, object, || Ok(())).is_err()
+        script.around(operation, object, || Ok::<(), io::Error>(())).is_err()
     }
 
     #[test]

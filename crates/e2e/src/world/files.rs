@@ -17,14 +17,14 @@ pub struct FaultyFiles {
 }
 
 struct Shared {
-    script: Script,
+    script: Arc<Script>,
     throttle: Option<Throttle>,
 }
 
 impl FaultyFiles {
     /// Stands before `inner`. The throttle is for the input only.
     #[must_use]
-    pub fn new(inner: Arc<dyn FileSystem>, script: Script, throttle: Option<Throttle>) -> FaultyFiles {
+    pub fn new(inner: Arc<dyn FileSystem>, script: Arc<Script>, throttle: Option<Throttle>) -> FaultyFiles {
         FaultyFiles { inner, shared: Arc::new(Shared { script, throttle }) }
     }
 

@@ -25,6 +25,20 @@ pub enum Operation {
     Look,
     /// Create a directory.
     Directory,
+    /// Write a record to a sink.
+    Write,
+    /// Ask a sink's writer to prepare an epoch that has records; when it is over, the writer was asked.
+    Prepare,
+    /// Take an answer of a sink's writer which names prepared output.
+    Answer,
+    /// Commit prepared output.
+    Commit,
+    /// Find out what became of prepared output.
+    Resolve,
+    /// Write lost output again.
+    Resend,
+    /// Abort what older generations left.
+    Sweep,
 }
 
 /// What it is done to.
@@ -44,6 +58,10 @@ pub enum Object {
     Prepared,
     /// A sink's visible file.
     Visible,
+    /// The sink that is followed.
+    Sink,
+    /// Another sink that is followed.
+    Side,
     /// Input, and all else.
     Other,
 }
@@ -57,7 +75,7 @@ pub struct Step {
     pub object: Object,
 }
 
-const OPERATIONS: [(&str, Operation); 10] = [
+const OPERATIONS: [(&str, Operation); 17] = [
     ("open", Operation::Open),
     ("read", Operation::Read),
     ("create", Operation::Create),
@@ -68,9 +86,16 @@ const OPERATIONS: [(&str, Operation); 10] = [
     ("list", Operation::List),
     ("look", Operation::Look),
     ("directory", Operation::Directory),
+    ("write", Operation::Write),
+    ("prepare", Operation::Prepare),
+    ("answer", Operation::Answer),
+    ("commit", Operation::Commit),
+    ("resolve", Operation::Resolve),
+    ("resend", Operation::Resend),
+    ("sweep", Operation::Sweep),
 ];
 
-const OBJECTS: [(&str, Object); 8] = [
+const OBJECTS: [(&str, Object); 10] = [
     ("ledger", Object::Ledger),
     ("manifest", Object::Manifest),
     ("state", Object::State),
@@ -78,6 +103,8 @@ const OBJECTS: [(&str, Object); 8] = [
     ("open", Object::Open),
     ("prepared", Object::Prepared),
     ("visible", Object::Visible),
+    ("sink", Object::Sink),
+    ("side", Object::Side),
     ("other", Object::Other),
 ];
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -103,7 +104,8 @@ impl Small {
         let mut env = Environment::new(Settings::new());
         env.checkpoints(Checkpoints::every(run.interval).to(self.0.path().join("checkpoints")));
         env.settings().parallelism = run.tasks;
-        env.world(world::faulty(run.script.parse().expect("a script"), (run.bytes > 0).then(|| Throttle::new(run.bytes))));
+        let script = Arc::new(run.script.parse().expect("a script"));
+        env.world(world::faulty(script, (run.bytes > 0).then(|| Throttle::new(run.bytes))));
         let events = Rc::new(RefCell::new(Vec::new()));
         let (told, stopper, output, stop) = (Rc::clone(&events), env.stopper(), self.output(), run.stop);
         env.on_event(move |event| {
