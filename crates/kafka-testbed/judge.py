@@ -6,9 +6,14 @@ usage: judge.py --bootstrap HOST:PORT read TOPIC...      records up to the last 
        judge.py --bootstrap HOST:PORT settle TOPIC...    the same, once no transaction is open in them
        judge.py --bootstrap HOST:PORT create TOPIC [--partitions N]
        judge.py --bootstrap HOST:PORT delete TOPIC
+       judge.py --bootstrap HOST:PORT grow TOPIC --partitions N    gives a topic more partitions
+       judge.py --bootstrap HOST:PORT feed TOPIC --begin A --end B --accounts K [--bad N]    writes payments: the numbers, one account after the other, and
+                                                                                 N texts `bad NUMBER` between them
+       judge.py --bootstrap HOST:PORT once TOPIC --end B --accounts K    whether each payment is there once, in order per account
        judge.py --bootstrap HOST:PORT serve              takes these as JSON lists, one a line, and ends each answer with {"end": null}
 
-Each answer is JSON, one line a record or partition.
+Each answer is JSON, one line a record or partition. A payment is {"account": K, "cents": NUMBER}, its key is the account. What a job writes
+may also have the count of the account's payments up to it as "nth" and their sum as "total"; then these are checked too.
 """
 
 import argparse
@@ -17,13 +22,15 @@ import json
 import sys
 import time
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 ANSWER_SECONDS_MAX = 30
 ATTEMPT_SECONDS_MAX = 1
 SETTLE_SECONDS_MAX = 30
 SETTLE_PAUSE_SECONDS = 0.02
+FEED_SECONDS_MAX = 120
+SHOWN_MAX = 10
 # Lost connections are what tests are about.
 LOG_LEVEL = 0
 
@@ -73,6 +80,9 @@ class Judge:
             time.sleep(SETTLE_PAUSE_SECONDS)
 
     def read(self, topic):
+        return [as_json(message) for message in self.messages(topic)]
+
+    def messages(self, topic):
         begins = self.offsets(topic, OffsetSpec.earliest(), IsolationLevel.READ_COMMITTED)
         ends = self.offsets(topic, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
         settings = {
@@ -84,13 +94,80 @@ class Judge:
             "auto.offset.reset": "error",
         }
         consumer = Consumer(settings)
-        records = []
         try:
             for partition in (p for p in sorted(ends) if ends[p] > begins[p]):
-                records += read_partition(consumer, topic, partition, begins[partition], ends[partition])
+                yield from read_partition(consumer, topic, partition, begins[partition], ends[partition])
         finally:
             consumer.close()
-        return records
+
+    def feed(self, topic, begin, end, accounts, bad):
+        failures = []
+
+        def delivered(error, _message):
+            if error is not None:
+                failures.append(str(error))
+
+        settings = {"bootstrap.servers": self.bootstrap, "log_level": LOG_LEVEL, "enable.idempotence": True, "linger.ms": 5}
+        producer = Producer(settings | {"partitioner": "murmur2_random"})
+
+        def send(key, value):
+            while True:
+                try:
+                    return producer.produce(topic, key=key, value=value, on_delivery=delivered)
+                except BufferError:
+                    producer.poll(0.1)
+
+        for number in range(begin, end):
+            account = number % accounts
+            send(str(account), json.dumps({"account": account, "cents": number}))
+            # The bad ones lie between the payments, as evenly as it goes.
+            for index in range((number - begin) * bad // (end - begin), (number - begin + 1) * bad // (end - begin)):
+                send(f"bad {index}", f"bad {index}")
+            if number % 1000 == 0:
+                producer.poll(0)
+        if producer.flush(FEED_SECONDS_MAX) > 0 or failures:
+            raise RuntimeError(f"not everything was taken: {failures[:SHOWN_MAX]}")
+        return []
+
+    def once(self, topic, end, accounts):
+        times = [0] * end
+        last = {}
+        strange, disordered, miscounted, records = [], [], [], 0
+        for message in self.messages(topic):
+            records += 1
+            where = f"{topic}/{message.partition()}@{message.offset()}: {message.value()}"
+            payment = json.loads(message.value())
+            account, number = payment["account"], payment["cents"]
+            if not 0 <= number < end or account != number % accounts or message.key() != str(account).encode():
+                strange.append(where)
+                continue
+            times[number] += 1
+            before = last.get(account)
+            if before is not None and (before["partition"] != message.partition() or before["cents"] >= number):
+                disordered.append(where)
+            if "nth" in payment:
+                nth, total = (before["nth"], before["total"]) if before is not None else (0, 0)
+                if payment["nth"] != nth + 1 or payment["total"] != total + number:
+                    miscounted.append(where)
+            last[account] = payment | {"partition": message.partition()}
+        lost = [number for number in range(end) if times[number] == 0]
+        doubled = [number for number in range(end) if times[number] > 1]
+        found = {"records": records}
+        for name, wrong in (
+            ("lost", lost),
+            ("doubled", doubled),
+            ("strange", strange),
+            ("disordered", disordered),
+            ("miscounted", miscounted),
+        ):
+            found[name] = len(wrong)
+            found[f"{name}_first"] = [str(one) for one in wrong[:SHOWN_MAX]]
+        return [found]
+
+    def grow(self, topic, partitions):
+        for answer in self.admin.create_partitions([NewPartitions(topic, partitions)]).values():
+            answer.result(ANSWER_SECONDS_MAX)
+        return self.led(topic, partitions)
 
     def delete(self, topic):
         for answer in self.admin.delete_topics([topic]).values():
@@ -100,6 +177,9 @@ class Judge:
     def create(self, topic, partitions):
         for answer in self.admin.create_topics([NewTopic(topic, num_partitions=partitions)]).values():
             answer.result(ANSWER_SECONDS_MAX)
+        return self.led(topic, partitions)
+
+    def led(self, topic, partitions):
         deadline = time.monotonic() + ANSWER_SECONDS_MAX
         while True:
             found = self.admin.list_topics(topic, timeout=ANSWER_SECONDS_MAX).topics[topic]
@@ -114,7 +194,6 @@ def read_partition(consumer, topic, partition, begin, end):
     """Reads until the position is the end: the last records may be markers, which no reader sees."""
     place = TopicPartition(topic, partition, begin)
     consumer.assign([place])
-    records = []
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while consumer.position([place])[0].offset < end:
         message = consumer.poll(0.05)
@@ -126,8 +205,8 @@ def read_partition(consumer, topic, partition, begin, end):
             raise KafkaException(message.error())
         if message.offset() >= end:
             break
-        records.append(as_json(message))
-    return records
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        yield message
 
 
 def as_json(message):
@@ -158,9 +237,17 @@ def parser():
         commands.add_parser(name).add_argument("topics", nargs="+")
     delete = commands.add_parser("delete")
     delete.add_argument("topic")
-    create = commands.add_parser("create")
-    create.add_argument("topic")
-    create.add_argument("--partitions", type=int, default=1)
+    for name in ("create", "grow"):
+        made = commands.add_parser(name)
+        made.add_argument("topic")
+        made.add_argument("--partitions", type=int, default=1)
+    for name in ("feed", "once"):
+        payments = commands.add_parser(name)
+        payments.add_argument("topic")
+        payments.add_argument("--begin", type=int, default=0)
+        payments.add_argument("--end", type=int, required=True)
+        payments.add_argument("--accounts", type=int, required=True)
+        payments.add_argument("--bad", type=int, default=0)
     commands.add_parser("serve")
     return options
 
@@ -168,8 +255,12 @@ def parser():
 def answer(judge, asked):
     if asked.command == "delete":
         return judge.delete(asked.topic)
-    if asked.command == "create":
-        return judge.create(asked.topic, asked.partitions)
+    if asked.command in ("create", "grow"):
+        return getattr(judge, asked.command)(asked.topic, asked.partitions)
+    if asked.command == "feed":
+        return judge.feed(asked.topic, asked.begin, asked.end, asked.accounts, asked.bad)
+    if asked.command == "once":
+        return judge.once(asked.topic, asked.end, asked.accounts)
     ask = {"read": judge.read, "ends": judge.ends, "settle": judge.settle}[asked.command]
     return [found for topic in asked.topics for found in ask(topic)]
 

@@ -70,6 +70,41 @@ pub struct PartitionEnd {
     pub last_stable_offset: i64,
 }
 
+/// Whether each payment of a topic is there once, as the judge found it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Once {
+    /// Records of the topic.
+    pub records: u64,
+    /// Payments that are not there.
+    pub lost: u64,
+    /// The first of them.
+    pub lost_first: Vec<String>,
+    /// Payments that are there more than once.
+    pub doubled: u64,
+    /// The first of them.
+    pub doubled_first: Vec<String>,
+    /// Records that are no payment which was fed.
+    pub strange: u64,
+    /// The first of them.
+    pub strange_first: Vec<String>,
+    /// Records that come before an earlier one of their account, or lie in another partition than it.
+    pub disordered: u64,
+    /// The first of them.
+    pub disordered_first: Vec<String>,
+    /// Records whose count or sum is not that of their account so far.
+    pub miscounted: u64,
+    /// The first of them.
+    pub miscounted_first: Vec<String>,
+}
+
+impl Once {
+    /// Whether everything is there once, in order, with the right counts.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        (self.lost, self.doubled, self.strange, self.disordered, self.miscounted) == (0, 0, 0, 0, 0)
+    }
+}
+
 impl Judge {
     pub(crate) fn start(installed: &Installed, bootstrap: &str) -> Result<Judge> {
         let mut command = Command::new(installed.python());
@@ -94,6 +129,33 @@ impl Judge {
     /// When the brokers refuse.
     pub fn delete_topic(&mut self, topic: &str) -> Result<()> {
         self.ask(&["delete", topic]).map(|_: Vec<serde_json::Value>| ())
+    }
+
+    /// Gives a topic more partitions and waits until they can be written to.
+    ///
+    /// # Errors
+    /// When the brokers refuse.
+    pub fn grow_topic(&mut self, topic: &str, partitions: u32) -> Result<()> {
+        self.ask(&["grow", topic, "--partitions", &partitions.to_string()]).map(|_: Vec<serde_json::Value>| ())
+    }
+
+    /// Writes the payments with these numbers, one to each account in turn, and between them so many texts `bad NUMBER`.
+    ///
+    /// # Errors
+    /// When not all are taken.
+    pub fn feed(&mut self, topic: &str, numbers: std::ops::Range<u64>, accounts: u64, bad: u64) -> Result<()> {
+        let words = [("--begin", numbers.start), ("--end", numbers.end), ("--accounts", accounts), ("--bad", bad)];
+        let words = words.map(|(word, number)| format!("{word}={number}"));
+        self.ask(&["feed", topic, &words[0], &words[1], &words[2], &words[3]]).map(|_: Vec<serde_json::Value>| ())
+    }
+
+    /// Whether each of the payments below `end` is in a topic once, in order per account, to a `read_committed` reader.
+    ///
+    /// # Errors
+    /// When it cannot be read to the end.
+    pub fn once(&mut self, topic: &str, end: u64, accounts: u64) -> Result<Once> {
+        let found = self.ask(&["once", topic, &format!("--end={end}"), &format!("--accounts={accounts}")])?;
+        found.into_iter().next().context("the judge gave no answer")
     }
 
     /// All records of a topic up to the last stable offset, read with `read_committed`, by partition and offset.

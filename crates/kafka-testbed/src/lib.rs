@@ -25,5 +25,5 @@ mod judge;
 
 pub use certificates::Certificates;
 pub use cluster::{Cluster, OpenTransaction, shared};
-pub use judge::{Bytes, Judge, PartitionEnd, Record};
+pub use judge::{Bytes, Judge, Once, PartitionEnd, Record};
 pub use settings::{Listener, Options};
