@@ -54,10 +54,12 @@ bench-flink: ## side by side with Flink and a plain loop, in one run on one mach
 	$(STEP) "compare"
 	@bench/compare.py $(COMPARE)
 
-soak: ## real processes, killed for an hour (SOAK_SECONDS)
-	@scripts/install.sh build
-	$(STEP) "kill loops for $(SOAK_SECONDS) s"
-	$(CARGO) run --release --locked -p staunch-e2e --bin soak -- --seconds $(SOAK_SECONDS)
+soak: ## real processes, on files and at Kafka brokers, killed for an hour (SOAK_SECONDS)
+	@scripts/install.sh kafka
+	$(STEP) "kill loops on files, for half of $(SOAK_SECONDS) s"
+	$(CARGO) run --release --locked -p staunch-e2e --bin soak -- --seconds $$(( $(SOAK_SECONDS) / 2 ))
+	$(STEP) "kill loops at Kafka brokers, for the other half"
+	$(CARGO) run --release --locked -p staunch-kafka-e2e --bin kafka-soak -- --seconds $$(( $(SOAK_SECONDS) / 2 ))
 
 fuzz: ## every property test with many more cases (FUZZ_CASES)
 	@scripts/install.sh build

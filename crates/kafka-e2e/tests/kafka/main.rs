@@ -6,5 +6,9 @@
     reason = "end-to-end tests start processes and look at clocks"
 )]
 
+mod support;
 mod jobs;
-mod killed;
+mod rows;
+mod outage;
+mod reports;
+mod kills;

@@ -1,0 +1,139 @@
+//! Brokers that die at a step, and downtimes longer than the brokers' patience and memory.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use staunch_e2e::process::Finished;
+use staunch_kafka::control::Described;
+use staunch_kafka_e2e::job::{Fed, PATIENCE, Start};
+use staunch_kafka_testbed::{Cluster, Options};
+
+use crate::support::{Bed, FED, bed, bed_at, bed_with, breakable, restored_from, slow};
+
+/// How long a job is away whose transactions may be in doubt for two seconds.
+const AWAY: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(100);
+/// The most that a job may need from the return of a broker to its end.
+const BACK_MAX: Duration = Duration::from_secs(60);
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "never {what}");
+        thread::park_timeout(LOOK);
+    }
+}
+
+/// Transactions time out after two seconds; of one job there are copies.
+fn short(start: Start, journal: bool) -> Start {
+    Start { timeout: Duration::from_secs(2), journal, ..start }
+}
+
+/// With one output.
+const ONE: Fed = Fed { bad: 0, ..FED };
+
+/// The job is refused as often as it is started, and names what is lost; it goes on without that only when a person says so.
+fn names_the_loss(bed: &mut Bed) {
+    let visible = bed.visible();
+    let mut named = 0;
+    for parallelism in [2, 1] {
+        let refused = bed.job.run(&Start::with(parallelism)).and_then(|finished| finished.expect(5));
+        let Finished { errors: said, .. } = refused.unwrap_or_else(|error| panic!("{error:#}"));
+        let place = format!("{}[", bed.job.topic("out"));
+        for needed in ["epoch=", "sink=out", &place, "]@", "..", "records=", "--accept-lost"] {
+            assert!(said.contains(needed), "\"{needed}\" is not named:\n{said}");
+        }
+        let records = said.split("records=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        named = records.and_then(|number| number.parse().ok()).expect("a number of records");
+    }
+    assert_eq!(bed.visible(), visible, "a refused job made something visible");
+    let accepted = bed.job.run(&Start::with(3).more(&["--accept-lost", "out"])).and_then(|finished| finished.expect(0));
+    accepted.unwrap_or_else(|error| panic!("{error:#}"));
+    bed.judge.settle(&bed.job.topic("out")).expect("no open transaction");
+    let found = bed.judge.once(&bed.job.topic("out"), bed.job.fed.payments, bed.job.fed.accounts).expect("records");
+    assert!(found.lost >= named && named > 0, "{named} named as lost: {found:?}");
+    assert_eq!((found.doubled, found.strange, found.disordered), (0, 0, 0), "{found:?}");
+}
+
+#[test]
+fn row_11_after_30_s_a_transaction_of_2_s_is_lost_and_named_or_written_again() {
+    let (mut failing, mut resending) = (bed_with("row-11", ONE), bed("row-11-journal"));
+    for (bed, journal) in [(&failing, false), (&resending, true)] {
+        bed.job.dies(&short(slow(1, "commit sink 3: kill before"), journal)).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+    let began = Instant::now();
+    until("aborted", || began.elapsed() > AWAY && failing.open() + resending.open() == 0);
+    names_the_loss(&mut failing);
+    resending.ends_well_with(&short(Start::with(3), true));
+}
+
+/// The coordinator has forgotten the transactional ids as well: the marks tell.
+#[test]
+fn row_11_with_the_ids_forgotten_the_mark_tells_what_is_lost_and_what_is_committed() {
+    let options = Options::one().with("transactional.id.expiration.ms", "5000");
+    let cluster = Cluster::start(&options.with("transaction.remove.expired.transaction.cleanup.interval.ms", "100")).expect("a broker");
+    let mut failing = bed_at(&cluster, "forgotten", ONE);
+    let mut resending = bed_at(&cluster, "forgotten-journal", FED);
+    let mut committed = bed_at(&cluster, "forgotten-committed", FED);
+    for (bed, journal, script) in [
+        (&failing, false, "commit sink 3: kill before"),
+        (&resending, true, "commit sink 3: kill before"),
+        // An epoch is committed, and that is not recorded; a later one may be durable already.
+        (&committed, true, "rename manifest 2, commit sink 1, rename ledger 1: kill before"),
+    ] {
+        bed.job.dies(&short(slow(1, script), journal)).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+    for bed in [&failing, &resending, &committed] {
+        let mut control = bed.job.control().expect("a client");
+        until("forgotten", || control.list_transactions(&bed.job.prefix()).expect("a list").is_empty());
+        let id = format!("{}0-0", bed.job.prefix());
+        assert_eq!(control.describe_transaction(&id).expect("an answer"), Described::Unknown);
+    }
+    names_the_loss(&mut failing);
+    for bed in [&mut resending, &mut committed] {
+        bed.ends_well_with(&short(Start::with(3), true));
+    }
+}
+
+/// The script holds a step; meanwhile the broker is killed and comes back; the job goes on by itself, in bounded time.
+fn outlives_the_broker(name: &str, script: &str) {
+    let mut cluster = breakable();
+    let mut bed = bed_at(&cluster, name, FED);
+    let running = bed.holds(&slow(2, script));
+    cluster.kill(1).expect("a broker to kill");
+    running.signal(Signal::CONT).expect("a signal");
+    cluster.restart(1).expect("the broker comes back");
+    let back = Instant::now();
+    running.wait(PATIENCE).and_then(|finished| finished.expect(0)).unwrap_or_else(|error| panic!("{script}: {error:#}"));
+    assert!(back.elapsed() < BACK_MAX, "{script}: {:?} after the broker's return", back.elapsed());
+    bed.job.check(&mut bed.judge).unwrap_or_else(|error| panic!("{script}: {error:#}"));
+}
+
+#[test]
+fn row_04_a_broker_that_dies_between_flush_and_prepare_loses_and_doubles_nothing() {
+    outlives_the_broker("row-04-broker", "rename manifest 2, prepare sink 1: hold before");
+}
+
+#[test]
+fn report_06_a_broker_that_restarts_during_a_prepare_holds_the_job_for_a_bounded_time() {
+    outlives_the_broker("report-06", "rename manifest 2, prepare sink 1: hold after");
+}
+
+#[test]
+fn row_10_a_broker_that_dies_before_a_commit_answers_later_and_commits_once() {
+    outlives_the_broker("row-10-commit", "commit sink 3: hold before");
+}
+
+/// The commit is done, and neither the job nor the broker lives to tell.
+#[test]
+fn row_10_a_commit_is_found_done_after_job_and_broker_died() {
+    let mut cluster = breakable();
+    let mut bed = bed_at(&cluster, "row-10-both", FED);
+    let mut running = bed.holds(&slow(2, "commit sink 3: hold after"));
+    cluster.kill(1).expect("a broker to kill");
+    let died = running.kill().expect("a kill");
+    cluster.restart(1).expect("the broker comes back");
+    let ended = bed.ends_well(3);
+    assert!(restored_from(&ended) > restored_from(&died));
+}
