@@ -199,6 +199,7 @@ impl Settings {
             ("isolation.level", "read_committed"),
             ("queued.max.messages.kbytes", "32768"),
             ("fetch.wait.max.ms", "50"),
+            ("fetch.queue.backoff.ms", "5"),
             ("check.crcs", "true"),
         ]);
         config
