@@ -11,6 +11,8 @@ export CARGO_TERM_PROGRESS_WHEN ?= never
 BENCH ?= all
 # Options of the comparison; `make bench-flink COMPARE="--passes 1 --rows q0read,count-100k"`.
 COMPARE ?=
+# The same of the one with Kafka; `make bench-kafka COMPARE_KAFKA="--passes 1 --rows copy-100B-1p,latency-1p"`.
+COMPARE_KAFKA ?=
 SOAK_SECONDS ?= 3600
 FUZZ_CASES ?= 20000
 
@@ -18,7 +20,7 @@ CARGO := scripts/cargo
 STEP = @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt clippy tidy test-all bench bench-flink soak fuzz docs
+.PHONY: help demo test lint fmt clippy tidy test-all bench bench-flink bench-kafka soak fuzz docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +55,13 @@ bench-flink: ## side by side with Flink and a plain loop, in one run on one mach
 	$(CARGO) build --release --locked --manifest-path bench/limit/Cargo.toml
 	$(STEP) "compare"
 	@bench/compare.py $(COMPARE)
+
+bench-kafka: ## from Kafka to Kafka, side by side with Flink and a bare loop over librdkafka, on one broker
+	@scripts/install.sh bench-kafka
+	$(STEP) "set up Flink with its Kafka connector in $(FLINKBENCH_WORK)"
+	@bench/flink/setup_kafka.sh
+	$(STEP) "build, and compare"
+	$(CARGO) bench --locked -p staunch-kafka-bench -- $(COMPARE_KAFKA)
 
 soak: ## real processes, on files and at Kafka brokers, killed for an hour (SOAK_SECONDS)
 	@scripts/install.sh kafka

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what a target needs and is missing, on Debian and its kin; prints nothing when all is there.
-# usage: scripts/install.sh build|lint|kafka|bench-flink
+# usage: scripts/install.sh build|lint|kafka|bench-flink|bench-kafka
 #
 # build: what the demo needs. lint: all crates compile. kafka: all tests run, with a real Kafka in the cache. bench-flink: the comparison.
+# bench-kafka: the one with Kafka.
 #
 # Rust itself is not installed here: which toolchain a machine has is its owner's choice; the oldest that works is said in
 # Cargo.toml (`rust-version`).
@@ -79,5 +80,6 @@ case "${1:-}" in
   lint) need_compiler; need_rust; need_librdkafka ;;
   kafka) need_compiler; need_rust; need_librdkafka; need_kafka ;;
   bench-flink) need_compiler; need_rust; need_java ;;
-  *) die "usage: scripts/install.sh build|lint|kafka|bench-flink" ;;
+  bench-kafka) need_compiler; need_rust; need_librdkafka; need_kafka; need_java ;;
+  *) die "usage: scripts/install.sh build|lint|kafka|bench-flink|bench-kafka" ;;
 esac

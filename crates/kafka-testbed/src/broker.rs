@@ -11,10 +11,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use crate::installed::Installed;
+use crate::settings::{Load, Options};
 
 /// How long a start may take on a busy machine.
 const START_TIME_MAX: Duration = Duration::from_secs(120);
 const HEAP_MIB_MAX: u32 = 256;
+/// The same for a broker that is measured.
+const HEAVY_HEAP_MIB_MAX: u32 = 1024;
 /// What a broker says when it takes requests and the controller knows it.
 const STARTED: &str = "Kafka Server started";
 /// Lines of the log in an error.
@@ -24,13 +27,14 @@ const LOG_LINES: usize = 12;
 #[derive(Debug)]
 pub(crate) struct Broker {
     folder: PathBuf,
+    load: Load,
     process: Option<Child>,
 }
 
 impl Broker {
     /// Storage for a node, in a folder of its own that also has the settings.
-    pub(crate) fn prepare(installed: &Installed, folder: &Path, brokers: u32, node: u32, properties: &str) -> Result<Broker> {
-        let (formatted, data) = (installed.formatted(brokers), folder.join("data"));
+    pub(crate) fn prepare(installed: &Installed, folder: &Path, options: &Options, node: u32, properties: &str) -> Result<Broker> {
+        let (formatted, data) = (installed.formatted(options.brokers), folder.join("data"));
         copy(&formatted, &data)?;
         let meta = data.join("meta.properties");
         let lines = fs::read_to_string(&meta).context("the formatted storage has no meta.properties")?;
@@ -42,7 +46,7 @@ impl Broker {
         };
         fs::write(&meta, lines.lines().map(own).collect::<String>())?;
         fs::write(folder.join("server.properties"), properties)?;
-        Ok(Broker { folder: folder.into(), process: None })
+        Ok(Broker { folder: folder.into(), load: options.load, process: None })
     }
 
     /// Starts the process. What it returns is for [`Broker::wait`], which tells when it answers.
@@ -50,7 +54,12 @@ impl Broker {
         let mut command = Command::new("sh");
         // The id is written before the broker begins, so that the janitor knows every broker.
         command.args(["-c", "set -e; echo $$ >pid; exec java \"$@\"", "broker"]);
-        command.args(installed.java_arguments(HEAP_MIB_MAX)).args(["kafka.Kafka", "server.properties"]);
+        match self.load {
+            Load::Light => command.args(installed.java_arguments(HEAP_MIB_MAX)),
+            // The last of two equal options counts.
+            Load::Heavy => command.args(installed.java_arguments(HEAVY_HEAP_MIB_MAX)).arg("-XX:TieredStopAtLevel=4"),
+        };
+        command.args(["kafka.Kafka", "server.properties"]);
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::piped());
         command.stderr(File::create(self.folder.join("errors.log"))?);
         let mut process = command.spawn().context("start sh")?;

@@ -66,7 +66,7 @@ impl Cluster {
             let folder = janitor.folder().join(format!("broker-{node}"));
             fs::create_dir(&folder)?;
             let text = properties(options, node, &ports, &folder, &certificates);
-            let mut broker = Broker::prepare(installed, &folder, options.brokers, node, &text)?;
+            let mut broker = Broker::prepare(installed, &folder, options, node, &text)?;
             let started = broker.start(installed)?;
             brokers.push((broker, started));
         }

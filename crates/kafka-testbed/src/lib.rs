@@ -26,4 +26,4 @@ mod judge;
 pub use certificates::Certificates;
 pub use cluster::{Cluster, OpenTransaction, shared};
 pub use judge::{Bytes, Judge, Once, PartitionEnd, Record};
-pub use settings::{Listener, Options};
+pub use settings::{Listener, Load, Options};

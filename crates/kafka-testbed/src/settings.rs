@@ -12,19 +12,37 @@ pub struct Options {
     pub brokers: u32,
     /// Further settings of every broker; they win over ours.
     pub settings: Vec<(String, String)>,
+    /// Whether the processes should start quickly or run quickly.
+    pub load: Load,
+}
+
+/// What a broker is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Tests, which want it to be there soon and to stay small.
+    Light,
+    /// Measurements: compiled as well as Java can, with a larger heap.
+    Heavy,
 }
 
 impl Options {
     /// One broker.
     #[must_use]
     pub fn one() -> Options {
-        Options { brokers: 1, settings: Vec::new() }
+        Options { brokers: 1, settings: Vec::new(), load: Load::Light }
     }
 
     /// Three brokers, of which one may be lost.
     #[must_use]
     pub fn three() -> Options {
-        Options { brokers: 3, settings: Vec::new() }
+        Options { brokers: 3, settings: Vec::new(), load: Load::Light }
+    }
+
+    /// Brokers that are measured, or measured against.
+    #[must_use]
+    pub fn for_load(mut self) -> Options {
+        self.load = Load::Heavy;
+        self
     }
 
     /// With a further broker setting.

@@ -13,7 +13,7 @@ use super::source::{Source, has_word};
 use super::{Finding, Tree};
 
 /// Every crate of the workspace and its ring.
-const RINGS: [(&str, u8); 14] = [
+const RINGS: [(&str, u8); 15] = [
     ("staunch-types", 0),
     ("staunch-protocol", 0),
     ("staunch-format", 0),
@@ -27,6 +27,7 @@ const RINGS: [(&str, u8); 14] = [
     ("staunch-bench", 3),
     ("staunch-kafka-testbed", 3),
     ("staunch-kafka-e2e", 3),
+    ("staunch-kafka-bench", 3),
     ("xtask", 3),
 ];
 /// Crates that start an outside system for tests. They know no other crate of ours, so an arrow to one brings nothing else along; any

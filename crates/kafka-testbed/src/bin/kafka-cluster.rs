@@ -10,7 +10,7 @@ use staunch_kafka_testbed::{Cluster, Listener, Options};
 
 fn main() -> Result<()> {
     let brokers = std::env::args().nth(1).map_or(Ok(1), |text| text.parse()).context("the number of brokers is 1 or 3")?;
-    let cluster = Cluster::start(&Options { brokers, settings: Vec::new() })?;
+    let cluster = Cluster::start(&Options { brokers, ..Options::one() })?;
     for listener in [Listener::Plain, Listener::Tls, Listener::Sasl, Listener::SaslTls] {
         println!("{listener:?} {}", cluster.address(listener));
     }
