@@ -40,13 +40,16 @@ const ID_BYTES_MAX: usize = 200;
 
 /// A sink that writes records to Kafka in transactions: `read_committed` readers see each record once, when its epoch is committed.
 ///
+/// A message has the event time of its record, if it has one. Brokers delete messages by that time, after a week unless they are set otherwise,
+/// and refuse those of more than an hour ahead: when old records are read again, give the topic a `retention.ms` that is long enough.
+///
 /// ```
 /// use staunch_kafka::KafkaSink;
 ///
 /// #[derive(serde::Serialize)]
 /// struct Total { account: u64, cents: i64 }
 ///
-/// let sink = KafkaSink::json::<Total>("localhost:9092", "totals").key(|total| total.account.to_string().into_bytes());
+/// let sink = KafkaSink::json::<Total>("localhost:9092", "totals").key(|total| total.account.to_string());
 /// # let _ = sink;
 /// ```
 pub struct KafkaSink<T, E> {
@@ -66,6 +69,8 @@ impl<T, E: Clone> Clone for KafkaSink<T, E> {
 pub(crate) struct Settings {
     pub(crate) client: Client,
     pub(crate) topics: Vec<String>,
+    /// Partitions of topics that are made if they do not exist.
+    pub(crate) make_topics: Option<u32>,
     pub(crate) mark_topic: Option<String>,
     pub(crate) timeout: Duration,
     pub(crate) journal: bool,
@@ -78,10 +83,10 @@ pub struct Keyed<E, K> {
     key: K,
 }
 
-impl<T, E: Encode<T>, K: Fn(&T) -> Vec<u8> + Clone + Send + Sync + 'static> Encode<T> for Keyed<E, K> {
+impl<T, E: Encode<T>, B: AsRef<[u8]>, K: Fn(&T) -> B + Clone + Send + Sync + 'static> Encode<T> for Keyed<E, K> {
     fn encode(&self, record: &T, message: &mut MessageDraft) -> std::result::Result<(), String> {
         self.encode.encode(record, message)?;
-        message.key(&(self.key)(record));
+        message.key((self.key)(record).as_ref());
         Ok(())
     }
 }
@@ -114,6 +119,7 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
         let settings = Settings {
             client: Client::new(brokers),
             topics: topics.iter().map(|topic| (*topic).to_owned()).collect(),
+            make_topics: None,
             mark_topic: None,
             timeout: TRANSACTION_TIMEOUT,
             journal: false,
@@ -121,8 +127,8 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
         KafkaSink { settings, encode, record: PhantomData }
     }
 
-    /// Gives messages a key, which also chooses the partition as Kafka's own clients do it.
-    pub fn key<K: Fn(&T) -> Vec<u8> + Clone + Send + Sync + 'static>(self, key: K) -> KafkaSink<T, Keyed<E, K>> {
+    /// Gives messages a key, text or bytes, which also chooses the partition as Kafka's own clients do it.
+    pub fn key<B: AsRef<[u8]>, K: Fn(&T) -> B + Clone + Send + Sync + 'static>(self, key: K) -> KafkaSink<T, Keyed<E, K>> {
         KafkaSink { settings: self.settings, encode: Keyed { encode: self.encode, key }, record: PhantomData }
     }
 
@@ -130,6 +136,14 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
     #[must_use]
     pub fn property(mut self, name: &str, value: &str) -> Self {
         self.settings.client.set(name, value);
+        self
+    }
+
+    /// Makes topics that do not exist when the job starts or is checked, with so many partitions and the replication that the brokers have as
+    /// their default. Otherwise a topic that does not exist is refused.
+    #[must_use]
+    pub fn make_topics(mut self, partitions: u32) -> Self {
+        self.settings.make_topics = Some(partitions);
         self
     }
 
@@ -166,6 +180,10 @@ impl Settings {
         self.client.check(&OWN, "sink")?;
         if self.topics.is_empty() || self.topics.iter().any(String::is_empty) {
             return Err(setting(format!("expected names of topics, found {:?}", self.topics), "name the topics that the sink writes to"));
+        }
+        if let Some(partitions) = self.make_topics.filter(|count| *count == 0 || i32::try_from(*count).is_err()) {
+            let what = format!("expected a number of partitions, found {partitions}");
+            return Err(setting(what, "give topics that are made one partition or more"));
         }
         Ok(())
     }
@@ -246,5 +264,34 @@ impl<T: Send + 'static, E: Encode<T>> Sink for KafkaSink<T, E> {
 
     fn committer(&self, context: SinkContext) -> Result<KafkaCommitter> {
         KafkaCommitter::new(self.settings.clone(), context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_without_partitions_is_not_made() {
+        let sink = |partitions| KafkaSink::text("localhost:9092", "out").make_topics(partitions);
+        assert!(sink(1).settings.check().is_ok());
+        for partitions in [0, u32::MAX] {
+            let error = sink(partitions).settings.check().expect_err("refused").to_string();
+            assert!(error.contains(&format!("found {partitions}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_a_text_or_bytes() {
+        fn key_of<E: Encode<String>>(sink: &KafkaSink<String, E>) -> Vec<u8> {
+            let mut draft = MessageDraft::default();
+            sink.encode.encode(&"record".to_owned(), &mut draft).expect("written");
+            let (start, end) = draft.parts.key.expect("a key");
+            draft.bytes[start as usize..end as usize].to_vec()
+        }
+        let sink = || KafkaSink::text("localhost:9092", "out");
+        assert_eq!(key_of(&sink().key(|record: &String| record[..2].to_owned())), b"re");
+        assert_eq!(key_of(&sink().key(|record: &String| vec![record.len() as u8])), [6]);
+        assert_eq!(key_of(&sink().key(|_: &String| "same for all")), b"same for all");
     }
 }

@@ -1,4 +1,4 @@
-//! Looks, before a job starts, whether its sink can work; makes the topic of marks.
+//! Looks, before a job starts, whether its sink can work; makes the topic of marks, and others if it is asked to.
 
 use std::time::Duration;
 
@@ -21,12 +21,23 @@ pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
     drop(settings.producer("staunch-check").create::<rdkafka::producer::BaseProducer>().map_err(|error| codes::refused_setting(&error))?);
     let mut control = settings.client.control()?;
     for name in &settings.topics {
-        let topic = control.topic(name)?.ok_or_else(|| {
-            Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "a topic of the sink does not exist")
-                .at(format!("topic={name} brokers={}", settings.client.brokers))
-                .data("nothing was started")
-                .remedy("make the topic with the partitions and the replication it should have, or correct its name")
-        })?;
+        let topic = match (control.topic(name)?, settings.make_topics) {
+            (Some(topic), _) => topic,
+            (None, Some(partitions)) => {
+                // What is made by us can be written to by us.
+                let topic = NewTopic::new(name, partitions as i32, TopicReplication::Fixed(-1));
+                make_topic(settings, &topic, "make it with the partitions and the replication it should have")?;
+                continue;
+            }
+            (None, None) => {
+                return Err(Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "a topic of the sink does not exist")
+                    .at(format!("topic={name} brokers={}", settings.client.brokers))
+                    .data("nothing was started")
+                    .remedy(
+                        "correct its name; or make it with the partitions and the replication it should have, or let `make_topics` do so",
+                    ));
+            }
+        };
         if topic.allowed.to(Operation::Write) == Some(false) {
             return Err(Error::new(ErrorKind::Invalid, codes::NOT_ALLOWED, "the sink may not write to a topic")
                 .at(format!("topic={name} brokers={}", settings.client.brokers))
@@ -47,23 +58,23 @@ pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
     }
     let marks = settings.mark_topic(&context.job);
     if control.topic(&marks)?.is_none() {
-        make_mark_topic(settings, &marks)?;
+        let topic = NewTopic::new(&marks, 1, TopicReplication::Fixed(-1)).set("cleanup.policy", "compact");
+        make_topic(settings, &topic, "make it with cleanup.policy=compact and one partition")?;
     }
     Ok(())
 }
 
-fn make_mark_topic(settings: &Settings, name: &str) -> Result<()> {
+fn make_topic(settings: &Settings, topic: &NewTopic<'_>, by_hand: &str) -> Result<()> {
     let admin: AdminClient<DefaultClientContext> = settings.client.config(&[]).create().map_err(|error| codes::refused_setting(&error))?;
-    let topic = NewTopic::new(name, 1, TopicReplication::Fixed(-1)).set("cleanup.policy", "compact");
     let options = AdminOptions::new().operation_timeout(Some(ANSWER)).request_timeout(Some(ANSWER));
     let failed = |cause: String| {
-        Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "the topic of marks does not exist and cannot be made")
+        Error::new(ErrorKind::Invalid, codes::TOPIC_MISSING, "a topic that the sink needs does not exist and cannot be made")
             .cause(cause)
-            .at(format!("topic={name} brokers={}", settings.client.brokers))
+            .at(format!("topic={} brokers={}", topic.name, settings.client.brokers))
             .data("nothing was started")
-            .remedy("make it with cleanup.policy=compact and one partition, or allow the operation CREATE on it to this user")
+            .remedy(format!("{by_hand}, or allow the operation CREATE on it to this user"))
     };
-    let answers = futures_executor::block_on(admin.create_topics(&[topic], &options)).map_err(|error| failed(error.to_string()))?;
+    let answers = futures_executor::block_on(admin.create_topics([topic], &options)).map_err(|error| failed(error.to_string()))?;
     for answer in answers {
         match answer {
             Ok(_) | Err((_, rdkafka::types::RDKafkaErrorCode::TopicAlreadyExists)) => {}
