@@ -98,6 +98,9 @@ pub struct JobOptions {
 struct CommandLine {
     #[command(flatten)]
     job: JobOptions,
+    /// Words behind `--`, which the program reads itself.
+    #[arg(last = true, hide = true)]
+    _own: Vec<OsString>,
 }
 
 impl JobOptions {

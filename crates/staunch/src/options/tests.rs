@@ -23,6 +23,11 @@ fn error_of(result: Result<Given>) -> String {
 }
 
 #[test]
+fn words_behind_two_dashes_are_left_to_the_program() {
+    assert_eq!(JobOptions::parse(["job", "plan", "--", "run", "--mine"].map(Into::into)).command(), Command::Plan);
+}
+
+#[test]
 fn every_option_is_read_from_the_command_line() {
     let words = [
         "plan",
