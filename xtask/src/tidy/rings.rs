@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 use super::source::{Source, has_word};
+use super::tree::is_of_workspace;
 use super::{Finding, Tree};
 
 /// Every crate of the workspace and its ring.
-const RINGS: [(&str, u8); 15] = [
+const RINGS: [(&str, u8); 16] = [
     ("staunch-types", 0),
     ("staunch-protocol", 0),
     ("staunch-format", 0),
@@ -28,6 +29,7 @@ const RINGS: [(&str, u8); 15] = [
     ("staunch-kafka-testbed", 3),
     ("staunch-kafka-e2e", 3),
     ("staunch-kafka-bench", 3),
+    ("staunch-examples", 3),
     ("xtask", 3),
 ];
 /// Crates that start an outside system for tests. They know no other crate of ours, so an arrow to one brings nothing else along; any
@@ -117,8 +119,7 @@ impl Manifest<'_> {
 
 /// The manifests of the workspace's members; one that does not parse is cargo's to report.
 fn members(tree: &Tree) -> Vec<Manifest<'_>> {
-    let of_member = |path: &str| path == "xtask/Cargo.toml" || path.starts_with("crates/") && path.ends_with("/Cargo.toml");
-    let files = tree.ending("Cargo.toml").filter(|file| of_member(&file.path));
+    let files = tree.ending("/Cargo.toml").filter(|file| is_of_workspace(&file.path));
     files.filter_map(|file| Some(Manifest { path: &file.path, text: &file.text, table: file.text.parse().ok()? })).collect()
 }
 
@@ -282,6 +283,7 @@ mod tests {
     #[test]
     fn a_crate_without_a_ring_is_found() {
         one_finding(arrows, &[("crates/new/Cargo.toml", &manifest("staunch-new", ""))], "crates/new/Cargo.toml:1: crate `staunch-new`");
+        one_finding(arrows, &[("examples/Cargo.toml", &manifest("staunch-new", ""))], "examples/Cargo.toml:1: crate `staunch-new`");
     }
 
     #[test]

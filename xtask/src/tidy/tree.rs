@@ -16,6 +16,14 @@ const FOLDERS_SKIPPED: [&str; 5] = [".git", "target", "work", "__pycache__", "no
 const NAMES_READ: [&str; 12] =
     [".rs", ".toml", ".md", ".sh", ".py", ".java", ".yml", ".yaml", ".json", "Makefile", ".ci/run", ".gitignore"];
 
+/// Folders of the workspace's crates.
+const WORKSPACE: [&str; 3] = ["crates/", "examples/", "xtask/"];
+
+/// Whether a file belongs to a crate of the workspace.
+pub(super) fn is_of_workspace(path: &str) -> bool {
+    WORKSPACE.iter().any(|folder| path.starts_with(folder))
+}
+
 /// One file: its path from the root with `/` between parts, and its text.
 #[derive(Debug)]
 pub(crate) struct File {
@@ -55,7 +63,7 @@ impl Tree {
 
     /// Every Rust file of the workspace (the programs under `bench/` are measured, not ours to style).
     pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
-        self.sources.iter().filter(|s| s.path.starts_with("crates/") || s.path.starts_with("xtask/"))
+        self.sources.iter().filter(|s| is_of_workspace(&s.path))
     }
 
     /// The Rust files of one crate's folder.
