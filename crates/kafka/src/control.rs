@@ -31,7 +31,8 @@ use staunch_types::{Error, ErrorKind, Result};
 
 pub use cluster::{Allowed, Broker, Cluster, Operation, Partition, Topic};
 pub use interrupt::Interrupt;
-pub use transactions::{Decision, Described, Ended, Listed, Producer, Transaction, TransactionPhase};
+pub use staunch_protocol::transaction::{Producer, TransactionPhase};
+pub use transactions::{Decision, Described, Ended, Listed, Transaction};
 
 use crate::codes;
 use crate::settings::{Address, ClientSettings};

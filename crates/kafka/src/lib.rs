@@ -1,8 +1,8 @@
 //! Kafka, exactly once: topics as sources and sinks of a job, through any crash and any downtime.
 //!
-//! Owns: the source, the sink, and the rules by which a prepared transaction is committed, pending or lost.
-//! Does not own: checkpoints, the ledger, when something is committed.
-//! Follows the data: settings, messages, the source, the sink; beside them the control client and the resolver.
+//! Owns: the source, the sink, and the requests to brokers. Does not own: checkpoints, the ledger, when something is committed; the rules by
+//! which transactional ids are used, and a prepared transaction is committed, pending or lost (`staunch_protocol::transaction`).
+//! Follows the data: settings, messages, the source, the sink; beside them the control client.
 //!
 //! Invariants:
 //! 1. A transaction is told apart by producer id, epoch *and* start time: one handle gives two transactions the same id and epoch.
@@ -17,7 +17,6 @@ mod message;
 mod source;
 mod sink;
 pub mod control;
-pub mod resolve;
 
 pub use control::Control;
 pub use message::{Csv, Decode, Encode, Header, Headers, Json, Message, MessageDraft, Raw, Text};

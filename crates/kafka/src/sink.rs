@@ -5,6 +5,8 @@
 
 mod batch;
 mod stored;
+mod deliveries;
+mod handle;
 mod producer;
 mod writer;
 mod mark;
@@ -213,7 +215,7 @@ impl Settings {
         format!("{MARK_TOPIC}{plain}-{hash:016x}")
     }
 
-    pub(crate) fn transactional_id(&self, job: &Name, sink: &Name, task: u32, number: usize) -> String {
+    pub(crate) fn transactional_id(&self, job: &Name, sink: &Name, task: u32, number: u32) -> String {
         format!("{}{task}-{number}", Settings::prefix(job, sink))
     }
 

@@ -35,4 +35,5 @@ pub mod failover;
 mod tests;
 
 pub use checkpoint::CommitPermit;
+pub use commit::transaction;
 pub use ids::{Attempt, CommittableId, Count, OpId, Reason, SinkId};

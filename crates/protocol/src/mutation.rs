@@ -55,6 +55,30 @@ pub(crate) enum Mutation {
     RecordBeforeProven,
     /// A restart does not wait for its backoff.
     RestartAtOnce,
+    /// A transactional id is used again as soon as its transaction is prepared.
+    RingReusesUnproven,
+    /// A transaction counts as prepared before everything in it is acknowledged.
+    RingPreparesUnacknowledged,
+    /// A record that the broker refused is overlooked.
+    RingIgnoresRefused,
+    /// A transaction is begun for an epoch without records.
+    RingBeginsEmpty,
+    /// Whatever transaction is open under the id is taken for the task's own.
+    RingTrustsAnyProducer,
+    /// A transaction that cannot be told from the one before it counts as prepared.
+    RingTakesEqualStart,
+    /// Records of the next epoch are written before those of the last one are acknowledged.
+    RingWritesAhead,
+    /// An epoch without records is reported before those that still wait for acknowledgements.
+    RingReportsOutOfTurn,
+    /// A transaction of the same producer id and epoch is taken for the prepared one, whenever it began.
+    ResolveForgetsStart,
+    /// What the coordinator does not know any more is called lost without a look for the mark.
+    ResolveLostUnproven,
+    /// What the coordinator aborted is called lost without a look for the mark: it may have been written again.
+    ResolveTrustsAbort,
+    /// A sweep also aborts what retained checkpoints name.
+    SweepTakesAll,
 }
 
 #[cfg(test)]

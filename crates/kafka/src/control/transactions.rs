@@ -1,7 +1,6 @@
 //! Requests about transactions: describe one, list all, end one, fence its producer.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::error::ParseResponseErrorCode;
@@ -9,20 +8,12 @@ use kafka_protocol::messages::{
     DescribeTransactionsRequest, EndTxnRequest, InitProducerIdRequest, ListTransactionsRequest, ProducerId, TransactionalId,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
+use staunch_protocol::transaction::{self, Found, Producer, TransactionPhase};
 use staunch_types::{Error, ErrorKind, Result};
 
 use super::{Control, Target, connection, refused};
 use crate::codes;
 use crate::settings::Address;
-
-/// A producer: who may write and end transactions under a transactional id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Producer {
-    /// Its id.
-    pub id: i64,
-    /// Its epoch in Kafka's sense: a higher one fences the lower.
-    pub epoch: i16,
-}
 
 /// What a coordinator knows about a transactional id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,27 +37,6 @@ pub struct Transaction {
     pub start_ms: Option<i64>,
     /// Partitions that still belong to it, by topic.
     pub partitions: Vec<(String, Vec<i32>)>,
-}
-
-/// How far a transaction is, by the coordinator's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TransactionPhase {
-    /// The producer has begun none.
-    Empty,
-    /// Open.
-    Ongoing,
-    /// To be committed, beyond doubt; markers are being written.
-    PrepareCommit,
-    /// To be aborted, beyond doubt; markers are being written.
-    PrepareAbort,
-    /// Committed.
-    CompleteCommit,
-    /// Aborted.
-    CompleteAbort,
-    /// Being forgotten.
-    Dead,
-    /// About to be aborted, since its producer is being fenced.
-    PrepareEpochFence,
 }
 
 /// A transactional id in a list.
@@ -102,48 +72,36 @@ pub enum Ended {
     UnknownProducer,
 }
 
-impl TransactionPhase {
-    const ALL: [(TransactionPhase, &str); 8] = [
-        (TransactionPhase::Empty, "Empty"),
-        (TransactionPhase::Ongoing, "Ongoing"),
-        (TransactionPhase::PrepareCommit, "PrepareCommit"),
-        (TransactionPhase::PrepareAbort, "PrepareAbort"),
-        (TransactionPhase::CompleteCommit, "CompleteCommit"),
-        (TransactionPhase::CompleteAbort, "CompleteAbort"),
-        (TransactionPhase::Dead, "Dead"),
-        (TransactionPhase::PrepareEpochFence, "PrepareEpochFence"),
-    ];
-
-    fn parse(text: &str) -> Option<TransactionPhase> {
-        TransactionPhase::ALL.iter().find(|(_, name)| *name == text).map(|(phase, _)| *phase)
-    }
-
-    /// Whether it is not decided yet, so that its records hold up readers.
+impl Described {
+    /// What the rules have to know.
     #[must_use]
-    pub fn is_open(self) -> bool {
+    pub fn found(&self) -> transaction::Described {
         match self {
-            TransactionPhase::Ongoing | TransactionPhase::PrepareEpochFence => true,
-            TransactionPhase::Empty
-            | TransactionPhase::PrepareCommit
-            | TransactionPhase::PrepareAbort
-            | TransactionPhase::CompleteCommit
-            | TransactionPhase::CompleteAbort
-            | TransactionPhase::Dead => false,
+            Described::Unknown => transaction::Described::Unknown,
+            Described::Known(known) => transaction::Described::Known(known.found()),
         }
     }
 }
 
-impl fmt::Display for TransactionPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(TransactionPhase::ALL.iter().find(|(phase, _)| phase == self).map_or("", |(_, name)| name))
+impl Transaction {
+    /// What the rules have to know.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        Found { phase: self.phase, producer: self.producer, start_ms: self.start_ms }
     }
 }
 
-impl fmt::Display for Producer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "producer_id={} producer_epoch={}", self.id, self.epoch)
-    }
-}
+/// The coordinator's words.
+const PHASES: [(TransactionPhase, &str); 8] = [
+    (TransactionPhase::Empty, "Empty"),
+    (TransactionPhase::Ongoing, "Ongoing"),
+    (TransactionPhase::PrepareCommit, "PrepareCommit"),
+    (TransactionPhase::PrepareAbort, "PrepareAbort"),
+    (TransactionPhase::CompleteCommit, "CompleteCommit"),
+    (TransactionPhase::CompleteAbort, "CompleteAbort"),
+    (TransactionPhase::Dead, "Dead"),
+    (TransactionPhase::PrepareEpochFence, "PrepareEpochFence"),
+];
 
 impl Control {
     /// What the coordinator knows about a transactional id. Changes nothing.
@@ -293,7 +251,7 @@ pub(super) fn wire_id(transactional_id: &str) -> TransactionalId {
 }
 
 fn phase(text: &str, about: &str, broker: &Address) -> Result<TransactionPhase> {
-    TransactionPhase::parse(text).ok_or_else(|| {
+    PHASES.iter().find(|(_, name)| *name == text).map(|(phase, _)| *phase).ok_or_else(|| {
         let what = format!("the broker names a phase of a transaction that this program does not know: {text:?}");
         let error = Error::new(ErrorKind::Invalid, codes::PHASE_UNKNOWN, what).at(format!("{about} broker={broker}"));
         error

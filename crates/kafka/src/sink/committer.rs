@@ -1,22 +1,24 @@
 //! Commits transactions, tells what became of them, and writes lost ones again.
 //!
-//! Owns: the dealings with the coordinator of transactions for one sink. Does not own: the rules of a verdict (`resolve`).
+//! Owns: the dealings with the coordinator of transactions for one sink. Does not own: the rules of a verdict and of a sweep
+//! (`staunch_protocol::transaction::resolve`).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use staunch_api::{CommitPermit, Committable, Committer, Proof, Resolution, SinkContext, SweepScope, Swept, no_copy};
+use staunch_protocol::transaction::Identity;
+use staunch_protocol::transaction::resolve::{self, MarkReading, Step, Sweep};
 use staunch_types::{Digest, Error, ErrorKind, Generation, Result};
 
 use super::batch::OutMessage;
-use super::producer::{Handle, send, send_mark};
+use super::handle::Handle;
 use super::stored::StoredTransaction;
 use super::{Settings, mark};
 use crate::codes;
-use crate::control::{Control, Decision, Described, Ended, Producer};
-use crate::resolve::{MarkReading, PreparedTransaction, Step, resolve};
+use crate::control::{Control, Decision, Ended};
 
 /// Bytes of a journal that are read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -50,14 +52,13 @@ impl KafkaCommitter {
     }
 
     fn step(&mut self, stored: &StoredTransaction) -> Result<Step> {
-        let prepared = PreparedTransaction { producer: stored.producer(), start_ms: stored.started_ms };
-        let described = self.control.describe_transaction(&stored.id)?;
-        let step = resolve(&prepared, &described, &MarkReading::NotAsked);
+        let described = self.control.describe_transaction(&stored.id)?.found();
+        let step = resolve::resolve(stored.identity(), &described, &MarkReading::NotAsked);
         if step != Step::AskMark {
             return Ok(step);
         }
         // Only now: what is found is final once the coordinator's answer is about something else.
-        Ok(resolve(&prepared, &described, &self.mark(stored)?))
+        Ok(resolve::resolve(stored.identity(), &described, &self.mark(stored)?))
     }
 
     fn mark(&mut self, stored: &StoredTransaction) -> Result<MarkReading> {
@@ -91,7 +92,7 @@ impl KafkaCommitter {
                 let message: OutMessage<'_> = postcard::from_bytes(message).map_err(|error| copy_changed(copy, &error.to_string()))?;
                 message.digest_bytes(&mut scratch);
                 digest.add(&scratch);
-                send(&handle, &self.settings.topics, &message)?;
+                handle.send(&self.settings.topics, &message)?;
                 from += 4 + length;
             }
             rest.drain(..from);
@@ -99,7 +100,7 @@ impl KafkaCommitter {
         if !rest.is_empty() || digest != stored.digest {
             return Err(copy_changed(copy, &format!("expected records={}, found records={}", stored.digest.records, digest.records)));
         }
-        send_mark(&handle, &stored.mark.topic, &stored.mark.key)?;
+        handle.send_mark(&stored.mark.topic, &stored.mark.key)?;
         handle.finish()?;
         Ok(Proof { text: format!("written again from copy={copy} mark={}", stored.mark.key) })
     }
@@ -189,31 +190,28 @@ impl Committer for KafkaCommitter {
 
     fn sweep(&mut self, scope: &SweepScope) -> Result<Swept> {
         let mut swept = Swept::default();
-        let mut kept: BTreeSet<(String, Producer, i64)> = BTreeSet::new();
+        let mut kept: BTreeMap<String, Vec<Identity>> = BTreeMap::new();
         for committable in &scope.committables {
             let stored = StoredTransaction::decode(&committable.body)?;
-            kept.insert((stored.id.clone(), stored.producer(), stored.started_ms));
+            kept.entry(stored.id.clone()).or_default().push(stored.identity());
         }
         // First all that is about to be ended is described, then the generation confirmed: whoever takes an id over later changes its
         // producer, and is left alone.
-        let mut found = Vec::new();
+        let mut taken = Vec::new();
         for listed in self.control.list_transactions(&Settings::prefix(&self.context.job, &self.context.sink))? {
             let id = listed.transactional_id;
-            if let Described::Known(described) = self.control.describe_transaction(&id)? {
-                found.push((id, described));
+            let described = self.control.describe_transaction(&id)?.found();
+            if let Sweep::Fence(found) = resolve::sweep(&described, kept.get(&id).map_or(&[], Vec::as_slice)) {
+                taken.push((id, found));
             }
         }
         self.context.lead.confirm()?;
         let timeout_ms = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
-        for (id, described) in found {
-            let is_open = described.phase.is_open();
-            if is_open && described.start_ms.is_some_and(|start| kept.contains(&(id.clone(), described.producer, start))) {
-                continue;
-            }
+        for (id, found) in taken {
             // Also the ids without an open one: whoever still has a producer of an older generation must not begin another.
-            let is_fenced = self.control.fence_producer(&id, described.producer, timeout_ms)?.is_some();
-            if is_open && is_fenced {
-                swept.removed.push(format!("open transaction {id} {}", described.producer));
+            let is_fenced = self.control.fence_producer(&id, found.producer, timeout_ms)?.is_some();
+            if is_fenced && found.phase.is_open() {
+                swept.removed.push(format!("open transaction {id} {}", found.producer));
             }
         }
         self.sweep_copies(scope, &mut swept)?;

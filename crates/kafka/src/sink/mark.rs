@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
+use staunch_protocol::transaction::resolve::MarkReading;
 use staunch_types::{Error, ErrorKind, Result};
 
 use super::stored::Mark;
@@ -21,7 +22,6 @@ use crate::client::Client;
 use crate::codes;
 use crate::control::Control;
 use crate::native::{Queue, Taken};
-use crate::resolve::MarkReading;
 
 /// How long marks are waited for that open transactions of others may hide.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,6 +1,7 @@
 //! What a checkpoint keeps of a transaction.
 
 use serde::{Deserialize, Serialize};
+use staunch_protocol::transaction::Identity;
 use staunch_types::{Digest, Error, ErrorKind, Result};
 
 use crate::codes;
@@ -53,6 +54,10 @@ pub(crate) struct Range {
 impl StoredTransaction {
     pub(crate) fn producer(&self) -> Producer {
         Producer { id: self.producer_id, epoch: self.producer_epoch }
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { producer: self.producer(), start_ms: self.started_ms }
     }
 
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {

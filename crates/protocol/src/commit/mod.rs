@@ -16,6 +16,7 @@
 
 mod item;
 mod prepared;
+pub mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

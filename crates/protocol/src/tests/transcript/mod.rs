@@ -15,6 +15,8 @@ mod commit;
 mod coordinator;
 mod failover;
 mod ledger;
+mod resolve;
+mod ring;
 mod watermark;
 mod words;
 
@@ -94,6 +96,8 @@ fn every_transcript_has_a_test_of_its_name() {
         include_str!("coordinator.rs"),
         include_str!("failover.rs"),
         include_str!("ledger.rs"),
+        include_str!("resolve.rs"),
+        include_str!("ring.rs"),
         include_str!("watermark.rs"),
     ];
     let root: PathBuf = [env!("CARGO_MANIFEST_DIR"), "transcripts"].iter().collect();

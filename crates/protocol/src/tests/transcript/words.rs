@@ -11,6 +11,7 @@ use staunch_types::{Epoch, ErrorKind, Generation, TaskId, Tick};
 use crate::checkpoint::EpochFailure;
 use crate::commit::{Answer, CommitFailure, LostPolicy, Verdict};
 use crate::ledger::{Entry, Origin};
+use crate::transaction::{Described, Found, Identity, Producer, TransactionPhase};
 use crate::{Attempt, CommittableId, OpId, Reason, SinkId};
 
 pub(super) fn number<T: std::str::FromStr>(word: &str) -> T {
@@ -109,6 +110,35 @@ pub(super) fn sink_answer(words: &[&str]) -> Answer {
         ["failed", word] => Answer::Failed { kind: kind(word) },
         _ => panic!("no sink answers {words:?}"),
     }
+}
+
+/// `7.0@100`: producer id, epoch, start.
+pub(super) fn identity(word: &str) -> Identity {
+    let (producer, start) = word.split_once('@').unwrap_or_else(|| panic!("expected a transaction such as 7.0@100, found `{word}`"));
+    let (id, epoch) = producer.split_once('.').unwrap_or_else(|| panic!("expected a producer such as 7.0, found `{producer}`"));
+    Identity { producer: Producer { id: number(id), epoch: number(epoch) }, start_ms: number(start) }
+}
+
+/// `unknown`, or a phase and a transaction; one that has not begun has the start -1.
+pub(super) fn described(words: &[&str]) -> Described {
+    use TransactionPhase as P;
+    let [phase, transaction] = words else {
+        assert!(*words == ["unknown"], "expected a phase and a transaction, found {words:?}");
+        return Described::Unknown;
+    };
+    let phase = match *phase {
+        "empty" => P::Empty,
+        "ongoing" => P::Ongoing,
+        "prepare-commit" => P::PrepareCommit,
+        "prepare-abort" => P::PrepareAbort,
+        "complete-commit" => P::CompleteCommit,
+        "complete-abort" => P::CompleteAbort,
+        "dead" => P::Dead,
+        "fencing" => P::PrepareEpochFence,
+        _ => panic!("no phase is called `{phase}`"),
+    };
+    let Identity { producer, start_ms } = identity(transaction);
+    Described::Known(Found { phase, producer, start_ms: (start_ms >= 0).then_some(start_ms) })
 }
 
 pub(super) fn lower(value: impl std::fmt::Debug) -> String {

@@ -1,30 +1,24 @@
-//! What became of a prepared transaction: rules without I/O.
+//! What became of a prepared transaction, and what a new generation does to an id that older ones had.
 //!
-//! Owns: the verdict from what the coordinator describes and whether the mark is there. Does not own: asking them, ending the transaction,
+//! Owns: the verdict, from what the coordinator describes and whether the mark is there. Does not own: asking them, ending the transaction,
 //! what is done about a loss.
 //!
-//! Asked in this order: first the coordinator, then, if its answer leaves it open, the mark. When the coordinator's answer is no longer
-//! about this transaction, this transaction has ended, so a mark looked for after that answer is final.
+//! A *mark* is what a transaction leaves outside under a name that only its output has: it is visible when, and only when, a transaction with
+//! this output is committed. Asked in this order: first the coordinator, then, if its answer leaves it open, the mark. When the coordinator's
+//! answer is no longer about this transaction, or says that it was aborted, this transaction has ended; so a mark looked for after that
+//! answer is final.
 //!
 //! Invariants:
-//! 1. *Pending* is said only of the very transaction that was prepared: same producer id, epoch and start. An older one of the same handle
+//! 1. *Pending* is said only of the very transaction that was prepared: same producer id, epoch and start. An older one of the same producer
 //!    has the same id and epoch, and ending "it" would commit the newer one, half written.
 //! 2. *Committed* is said only when the coordinator says so of this transaction, or its mark is visible.
-//! 3. *Lost* is said only when the coordinator says that this transaction was aborted, or that it has ended and its place has no mark.
+//! 3. *Lost* is said only when this transaction has ended and its mark is not there; also the same output, written again in another
+//!    transaction, is not visible then.
 //! 4. All else is asked again, or is said to be unknowable; nothing is guessed.
+//! 5. An open transaction that a retained checkpoint names is left alone; every other of the job's ids is taken away from whoever has it.
 
-use std::fmt;
-
-use crate::control::{Described, Producer, Transaction, TransactionPhase};
-
-/// The transaction of a committable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PreparedTransaction {
-    /// Who wrote it.
-    pub producer: Producer,
-    /// When it began, as the coordinator described it when it was prepared.
-    pub start_ms: i64,
-}
+use super::{Described, Found, Identity, TransactionPhase};
+use crate::mutation::{Mutation, broken};
 
 /// What is known of the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +53,7 @@ pub enum Step {
     },
     /// The mark decides.
     AskMark,
-    /// A decision is under way: ask the coordinator again after a while. When a newer transaction of the same id is open and no checkpoint
-    /// names it, it has to be aborted first.
+    /// A decision is under way: ask the coordinator again after a while.
     AskAgain {
         /// What is waited for.
         why: String,
@@ -72,6 +65,18 @@ pub enum Step {
     },
 }
 
+/// What a sweep does to an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// Nothing: it is not known, so nobody has it.
+    Nothing,
+    /// Leave its open transaction alone: it may still have to be committed.
+    Leave,
+    /// Take it over, if it still has the producer that was found: that aborts what is open, and fences whoever still has that producer. If it
+    /// has another by then, a newer generation was faster.
+    Fence(Found),
+}
+
 /// What a description is about, seen from the prepared transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
@@ -79,7 +84,7 @@ enum About {
     This,
     /// This transaction, with its producer's epoch raised by the broker in the course of ending it.
     ThisEnding,
-    /// Something that came after it: it has ended.
+    /// Something else, which can have come only when this one had ended.
     Later,
     /// Something that came before it: the coordinator has lost memory, or two coordinators' clocks differ.
     Earlier,
@@ -87,28 +92,37 @@ enum About {
 
 /// The next step for a prepared transaction.
 #[must_use]
-pub fn resolve(prepared: &PreparedTransaction, described: &Described, mark: &MarkReading) -> Step {
+pub fn resolve(prepared: Identity, described: &Described, mark: &MarkReading) -> Step {
     use TransactionPhase as P;
     let Described::Known(found) = described else {
         return by_mark(About::Later, "the coordinator does not know the transactional id", mark);
     };
     let about = about(prepared, found);
-    let seen = format!("the coordinator describes {}", Seen(found));
+    let seen = format!("the coordinator describes {found}");
     match (about, found.phase) {
         (About::This, P::Ongoing) => Step::Pending,
         (About::This | About::ThisEnding, P::PrepareCommit | P::CompleteCommit) => Step::Committed { proof: seen },
-        (About::This | About::ThisEnding, P::PrepareAbort | P::CompleteAbort) => Step::Lost { evidence: seen },
+        (About::This | About::ThisEnding, P::PrepareAbort | P::CompleteAbort) => aborted(&seen, mark),
         (About::This | About::ThisEnding, P::PrepareEpochFence) | (About::ThisEnding, P::Ongoing) => Step::AskAgain { why: seen },
         (About::This | About::ThisEnding, P::Empty | P::Dead) | (About::Later | About::Earlier, _) => by_mark(about, &seen, mark),
     }
 }
 
-fn about(prepared: &PreparedTransaction, found: &Transaction) -> About {
+/// What to do to an id of the job, of which the retained checkpoints name these transactions.
+#[must_use]
+pub fn sweep(described: &Described, kept: &[Identity]) -> Sweep {
+    let Described::Known(found) = described else { return Sweep::Nothing };
+    let is_kept = found.phase.is_open() && kept.iter().any(|identity| found.is(*identity));
+    if is_kept && !broken(Mutation::SweepTakesAll) { Sweep::Leave } else { Sweep::Fence(*found) }
+}
+
+fn about(prepared: Identity, found: &Found) -> About {
     let (ours, theirs) = (prepared.producer, found.producer);
     if theirs.id != ours.id {
-        return if theirs.id > ours.id { About::Later } else { About::Earlier };
+        // Each broker gives out ids of its own, so a smaller one may well be the newer.
+        return About::Later;
     }
-    let same_start = found.start_ms == Some(prepared.start_ms);
+    let same_start = found.start_ms == Some(prepared.start_ms) || broken(Mutation::ResolveForgetsStart);
     if same_start && theirs.epoch == ours.epoch {
         About::This
     } else if same_start && Some(theirs.epoch) == ours.epoch.checked_add(1) {
@@ -120,8 +134,24 @@ fn about(prepared: &PreparedTransaction, found: &Transaction) -> About {
     }
 }
 
+/// The coordinator says that this transaction was aborted. The same output may have been written again since.
+fn aborted(seen: &str, mark: &MarkReading) -> Step {
+    if broken(Mutation::ResolveTrustsAbort) {
+        return Step::Lost { evidence: seen.to_owned() };
+    }
+    match mark {
+        MarkReading::NotAsked => Step::AskMark,
+        MarkReading::There => Step::Committed { proof: format!("{seen}, and its mark is visible: it was written again") },
+        MarkReading::Absent => Step::Lost { evidence: format!("{seen}, and its mark is not there") },
+        MarkReading::PlaceGone { why } => Step::Lost { evidence: format!("{seen}; {why}") },
+    }
+}
+
 /// This transaction has ended, or the coordinator has forgotten it: the mark decides.
 fn by_mark(about: About, seen: &str, mark: &MarkReading) -> Step {
+    if broken(Mutation::ResolveLostUnproven) {
+        return Step::Lost { evidence: seen.to_owned() };
+    }
     match (mark, about) {
         (MarkReading::NotAsked, _) => Step::AskMark,
         (MarkReading::There, _) => Step::Committed { proof: "its mark is visible".into() },
@@ -132,19 +162,6 @@ fn by_mark(about: About, seen: &str, mark: &MarkReading) -> Step {
             Step::Unknowable { why: format!("{seen}, which is older than the transaction prepared, and its mark is not there") }
         }
         (MarkReading::PlaceGone { why }, _) => Step::Unknowable { why: format!("{seen}, and {why}") },
-    }
-}
-
-/// A description in one line.
-struct Seen<'a>(&'a Transaction);
-
-impl fmt::Display for Seen<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "phase={} {} ", self.0.phase, self.0.producer)?;
-        match self.0.start_ms {
-            Some(start) => write!(f, "start_ms={start}"),
-            None => f.write_str("start_ms=none"),
-        }
     }
 }
 

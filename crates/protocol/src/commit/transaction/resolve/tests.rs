@@ -1,17 +1,18 @@
 use proptest::prelude::*;
 
-use super::*;
+use super::{MarkReading, Step, resolve};
+use crate::transaction::{Described, Found, Identity, Producer, TransactionPhase};
 
 const OURS: Producer = Producer { id: 7, epoch: 3 };
 const START: i64 = 1_000_000;
 
-fn ours() -> PreparedTransaction {
-    PreparedTransaction { producer: OURS, start_ms: START }
+fn ours() -> Identity {
+    Identity { producer: OURS, start_ms: START }
 }
 
 fn known(phase: TransactionPhase, id: i64, epoch: i16, start_ms: Option<i64>) -> Described {
     let producer = Producer { id, epoch };
-    Described::Known(Transaction { phase, producer, timeout_ms: 60_000, start_ms, partitions: Vec::new() })
+    Described::Known(Found { phase, producer, start_ms })
 }
 
 /// One letter a step: the table below is drawn with them.
@@ -32,7 +33,9 @@ fn readings() -> [MarkReading; 4] {
 }
 
 /// What decides without the mark, by its letter in all columns.
-const CERTAIN: [&str; 4] = ["PPPP", "CCCC", "LLLL", "aaaa"];
+const CERTAIN: [&str; 3] = ["PPPP", "CCCC", "aaaa"];
+/// It was aborted; the mark tells whether the output was written again since.
+const ABORTED: &str = "mCLL";
 /// The mark decides: not asked, there, absent, its place gone.
 const MARK: &str = "mCL?";
 /// The same where the coordinator has gone back: nothing is called lost.
@@ -41,19 +44,19 @@ const GONE_BACK: &str = "mC??";
 #[test]
 fn every_description_with_every_mark_has_the_step_of_the_table() {
     use TransactionPhase as P;
-    let [pending, committed, lost, again] = CERTAIN;
+    let [pending, committed, again] = CERTAIN;
     // Columns: the very transaction; its epoch raised by one, and by two; a later one of the same handle; a newer epoch with none begun;
-    // another id; an older one of the same handle; an older epoch; an older id.
+    // another id; an older one of the same handle; an older epoch; a smaller id, which another broker may have given out later.
     let (m, b) = (MARK, GONE_BACK);
     let table = [
-        (P::Empty, [m, m, m, m, m, m, b, b, b]),
-        (P::Ongoing, [pending, again, m, m, m, m, b, b, b]),
-        (P::PrepareCommit, [committed, committed, m, m, m, m, b, b, b]),
-        (P::CompleteCommit, [committed, committed, m, m, m, m, b, b, b]),
-        (P::PrepareAbort, [lost, lost, m, m, m, m, b, b, b]),
-        (P::CompleteAbort, [lost, lost, m, m, m, m, b, b, b]),
-        (P::Dead, [m, m, m, m, m, m, b, b, b]),
-        (P::PrepareEpochFence, [again, again, m, m, m, m, b, b, b]),
+        (P::Empty, [m, m, m, m, m, m, b, b, m]),
+        (P::Ongoing, [pending, again, m, m, m, m, b, b, m]),
+        (P::PrepareCommit, [committed, committed, m, m, m, m, b, b, m]),
+        (P::CompleteCommit, [committed, committed, m, m, m, m, b, b, m]),
+        (P::PrepareAbort, [ABORTED, ABORTED, m, m, m, m, b, b, m]),
+        (P::CompleteAbort, [ABORTED, ABORTED, m, m, m, m, b, b, m]),
+        (P::Dead, [m, m, m, m, m, m, b, b, m]),
+        (P::PrepareEpochFence, [again, again, m, m, m, m, b, b, m]),
     ];
     let seen = [
         (7, 3, Some(START)),
@@ -66,7 +69,7 @@ fn every_description_with_every_mark_has_the_step_of_the_table() {
         (7, 2, Some(START)),
         (6, 9, Some(START)),
     ];
-    let steps = |described: &Described| readings().iter().map(|mark| letter(&resolve(&ours(), described, mark))).collect::<String>();
+    let steps = |described: &Described| readings().iter().map(|mark| letter(&resolve(ours(), described, mark))).collect::<String>();
     for (phase, expected) in table {
         for ((id, epoch, start_ms), expected) in seen.iter().zip(expected) {
             let described = known(phase, *id, *epoch, *start_ms);
@@ -80,9 +83,9 @@ fn every_description_with_every_mark_has_the_step_of_the_table() {
 fn an_older_transaction_of_the_same_handle_never_commits_the_newer_one() {
     // Producer id and epoch are the same: only the start tells them apart.
     let newer = known(TransactionPhase::Ongoing, OURS.id, OURS.epoch, Some(START + 40));
-    assert_eq!(resolve(&ours(), &newer, &MarkReading::NotAsked), Step::AskMark);
+    assert_eq!(resolve(ours(), &newer, &MarkReading::NotAsked), Step::AskMark);
     for reading in readings() {
-        assert_ne!(resolve(&ours(), &newer, &reading), Step::Pending, "{reading:?}");
+        assert_ne!(resolve(ours(), &newer, &reading), Step::Pending, "{reading:?}");
     }
 }
 
@@ -201,8 +204,8 @@ proptest! {
         let mut world = World::new();
         for happening in happenings {
             world.happen(happening);
-            let first = resolve(&ours(), &world.described(), &MarkReading::NotAsked);
-            let step = if first == Step::AskMark { resolve(&ours(), &world.described(), &world.mark()) } else { first };
+            let first = resolve(ours(), &world.described(), &MarkReading::NotAsked);
+            let step = if first == Step::AskMark { resolve(ours(), &world.described(), &world.mark()) } else { first };
             match &step {
                 Step::Committed { .. } => prop_assert_eq!(world.truth, Truth::Committed, "{:?}", world),
                 Step::Pending => prop_assert_eq!(world.truth, Truth::Open, "{:?}", world),

@@ -1,0 +1,96 @@
+//! What the acknowledgements of one producer tell about its present transaction.
+//!
+//! Owns: where the messages landed, and whether one was refused. Does not own: what follows from it (the ring).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rdkafka::ClientContext;
+use rdkafka::message::Message as _;
+use rdkafka::producer::{DeliveryResult, ProducerContext};
+
+use super::stored::Range;
+
+/// Stands for the mark where the number of a topic is expected.
+pub(super) const MARK: usize = usize::MAX;
+
+/// Shared by a producer, whose thread fills it, and its handle.
+#[derive(Clone, Default)]
+pub(super) struct Deliveries(Arc<Mutex<Delivered>>);
+
+#[derive(Default)]
+struct Delivered {
+    refused: Option<String>,
+    /// First and last offset and the number of messages, by topic and partition.
+    ranges: Vec<Vec<Option<(i64, i64, u64)>>>,
+    /// Partition and offset.
+    mark: Option<(i32, i64)>,
+}
+
+impl ClientContext for Deliveries {}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, topic: usize) {
+        let mut delivered = self.inside();
+        match result {
+            Ok(message) if topic == MARK => delivered.mark = Some((message.partition(), message.offset())),
+            Ok(message) => delivered.add(topic, message.partition(), message.offset()),
+            Err((error, message)) => {
+                let key = message.key().map(|key| String::from_utf8_lossy(&key[..key.len().min(100)]).into_owned());
+                let bytes = message.payload().map_or(0, <[u8]>::len);
+                let topic = message.topic();
+                delivered.refused.get_or_insert_with(|| format!("{error}: topic={topic} key={key:?} bytes={bytes}"));
+            }
+        }
+    }
+}
+
+impl Deliveries {
+    /// Forgets everything: a transaction begins.
+    pub(super) fn clear(&self) {
+        *self.inside() = Delivered::default();
+    }
+
+    /// The first message that was refused, if one was.
+    pub(super) fn refused(&self) -> Option<String> {
+        self.inside().refused.clone()
+    }
+
+    /// Partition and offset of the mark.
+    pub(super) fn mark(&self) -> Option<(i32, i64)> {
+        self.inside().mark
+    }
+
+    /// What was written to each partition.
+    pub(super) fn ranges(&self, topics: &[String]) -> Vec<Range> {
+        let delivered = self.inside();
+        let mut ranges = Vec::new();
+        for (topic, partitions) in topics.iter().zip(&delivered.ranges) {
+            for (partition, range) in (0..).zip(partitions) {
+                if let Some((first, last, messages)) = *range {
+                    ranges.push(Range { topic: topic.clone(), partition, first, last, messages });
+                }
+            }
+        }
+        ranges
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Delivered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Delivered {
+    fn add(&mut self, topic: usize, partition: i32, offset: i64) {
+        if self.ranges.len() <= topic {
+            self.ranges.resize_with(topic + 1, Vec::new);
+        }
+        let (partitions, at) = (&mut self.ranges[topic], partition as usize);
+        if partitions.len() <= at {
+            partitions.resize(at + 1, None);
+        }
+        let (first, last, messages) = partitions[at].get_or_insert((offset, offset, 0));
+        (*first, *last, *messages) = ((*first).min(offset), (*last).max(offset), *messages + 1);
+    }
+}

@@ -1,0 +1,168 @@
+//! A transactional id with a producer of librdkafka.
+//!
+//! Owns: the calls into librdkafka for one transaction after another, and their errors. Does not own: when an id may be used (the ring).
+#![allow(
+    clippy::disallowed_methods,
+    reason = "librdkafka blocks and keeps its own time: it is used from threads of its own, which wait for it"
+)]
+
+use std::time::{Duration, Instant};
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use staunch_types::{Error, ErrorKind, Result};
+
+use super::Settings;
+use super::batch::OutMessage;
+use super::deliveries::{Deliveries, MARK};
+use crate::codes;
+
+/// How long a broker may take for one step of a transaction.
+pub(super) const STEP: Duration = Duration::from_secs(30);
+/// How long acknowledgements are waited for at a time.
+const ACKNOWLEDGED: Duration = Duration::from_millis(1);
+/// How long room in librdkafka's queue is waited for at a time.
+const FULL: Duration = Duration::from_millis(10);
+
+/// See the module.
+pub(super) struct Handle {
+    pub(super) id: String,
+    pub(super) deliveries: Deliveries,
+    producer: BaseProducer<Deliveries>,
+}
+
+impl Handle {
+    /// Takes a transactional id over: what is open under it is aborted, and whoever else has it is fenced.
+    pub(super) fn take_over(settings: &Settings, id: String) -> Result<Handle> {
+        let deliveries = Deliveries::default();
+        let producer: BaseProducer<Deliveries> =
+            settings.producer(&id).create_with_context(deliveries.clone()).map_err(|error| codes::refused_setting(&error))?;
+        let handle = Handle { id, deliveries, producer };
+        handle.producer.init_transactions(STEP).map_err(|error| handle.failed("take over the transactional id", &error))?;
+        Ok(handle)
+    }
+
+    pub(super) fn begin(&self) -> Result<()> {
+        self.deliveries.clear();
+        self.producer.begin_transaction().map_err(|error| self.failed("begin a transaction", &error))
+    }
+
+    /// Queues a message; waits while librdkafka's queue is full.
+    pub(super) fn send(&self, topics: &[String], message: &OutMessage<'_>) -> Result<()> {
+        let number = usize::from(message.topic);
+        let Some(topic) = topics.get(number) else { return Err(no_topic(number, topics)) };
+        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, number);
+        record.key = message.key;
+        record.payload = message.value;
+        record.partition = message.partition;
+        record.timestamp = message.timestamp;
+        if message.has_headers() {
+            let headers = message.headers().iter().fold(OwnedHeaders::new(), |all, (key, value)| all.insert(Header { key, value }));
+            record.headers = Some(headers);
+        }
+        self.queue(record, message.size())
+    }
+
+    /// Queues the mark.
+    pub(super) fn send_mark(&self, topic: &str, key: &str) -> Result<()> {
+        let record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, MARK).key(key.as_bytes()).payload(&b"committed"[..]);
+        self.queue(record, key.len())
+    }
+
+    fn queue(&self, mut record: BaseRecord<'_, [u8], [u8], usize>, bytes: usize) -> Result<()> {
+        loop {
+            match self.producer.send(record) {
+                Ok(()) => return Ok(()),
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
+                    self.producer.poll(FULL);
+                    self.check()?;
+                    record = back;
+                }
+                Err((error, back)) => {
+                    let key = back.key.map(|key| String::from_utf8_lossy(&key[..key.len().min(100)]).into_owned());
+                    return Err(self.failed("queue a message", &error).at(format!("topic={} key={key:?} bytes={bytes}", back.topic)));
+                }
+            }
+        }
+    }
+
+    /// Lets the producer hear acknowledgements, for so long at most if there are none. True when nothing is under way any more.
+    pub(super) fn hear(&self, wait: Duration) -> bool {
+        self.producer.poll(wait);
+        self.producer.in_flight_count() == 0
+    }
+
+    /// Lets the producer know that its last transaction, which somebody else committed, is committed: a broker answers a commit that is done
+    /// as done.
+    pub(super) fn settle(&self) -> Result<()> {
+        self.producer.commit_transaction(STEP).map_err(|error| self.failed("see a commit as done", &error))
+    }
+
+    /// Has everything acknowledged, and commits.
+    pub(super) fn finish(&self) -> Result<()> {
+        let deadline = Instant::now() + STEP;
+        // (`flush` looks only each 100 ms.)
+        while !self.hear(ACKNOWLEDGED) {
+            self.check()?;
+            if Instant::now() > deadline {
+                return Err(self.unacknowledged());
+            }
+        }
+        self.hear(Duration::ZERO);
+        self.check()?;
+        self.producer.commit_transaction(STEP).map_err(|error| self.failed("commit a transaction", &error))
+    }
+
+    /// # Errors
+    /// `Restart` when a message was refused.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.deliveries.refused() {
+            None => Ok(()),
+            Some(what) => Err(self.refused(&what)),
+        }
+    }
+
+    #[cold]
+    pub(super) fn refused(&self, what: &str) -> Error {
+        Error::new(ErrorKind::Restart, codes::MESSAGE_REFUSED, format!("a message was refused: {what}"))
+            .at(format!("transactional id={}", self.id))
+            .data("nothing of the present epoch is visible; what is committed is whole")
+            .remedy(
+                "see the cause; a message that is too large needs a larger message.max.bytes at the topic and in the settings of the sink",
+            )
+    }
+
+    #[cold]
+    pub(super) fn unacknowledged(&self) -> Error {
+        self.failed("have everything acknowledged", &KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut))
+    }
+
+    #[cold]
+    fn failed(&self, action: &str, error: &KafkaError) -> Error {
+        let is_fenced = matches!(
+            error.rdkafka_error_code(),
+            Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch)
+        );
+        let (kind, code, data) = if is_fenced {
+            (
+                ErrorKind::Fenced,
+                codes::FENCED,
+                "a newer generation of the job has taken over; nothing that this one has open can become visible",
+            )
+        } else {
+            (ErrorKind::Restart, codes::WRITE_FAILED, "nothing of the present epoch is visible; it is written again after the restart")
+        };
+        Error::new(kind, code, format!("the broker did not let the sink {action}"))
+            .cause(error)
+            .at(format!("transactional id={}", self.id))
+            .data(data)
+            .remedy("see the cause, and whether the brokers can be reached")
+    }
+}
+
+#[cold]
+fn no_topic(number: usize, topics: &[String]) -> Error {
+    let what = format!("a message names topic {number} of the sink, which has {}", topics.len());
+    Error::new(ErrorKind::Invalid, codes::RECORD_UNWRITABLE, what).remedy("give the sink all topics that its messages name")
+}
