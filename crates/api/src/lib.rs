@@ -13,6 +13,7 @@ mod fs;
 mod store;
 mod journal;
 mod lead;
+mod metrics;
 mod source;
 mod output;
 mod sink;
@@ -23,6 +24,7 @@ pub use fs::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace,
 pub use io::{Io, IoDoor, Pending};
 pub use journal::{Copy, Journal};
 pub use lead::{Lead, fenced};
+pub use metrics::{Counter, Figure, Gauge, Labels, Metrics, Moment, Sample, SampleValue, TIME_BOUNDS_MS, Times};
 pub use output::{Output, Rejected};
 pub use sink::{
     Committable, Committer, Kept, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext, no_copy,

@@ -10,12 +10,13 @@
 //! 4. `sweep` touches only what belongs to this job and sink, and nothing that it is told to keep.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use staunch_protocol::CommitPermit;
-use staunch_types::{Digest, Epoch, Error, ErrorKind, Generation, Name, Result, Tick, Timestamp};
+use staunch_types::{Digest, Epoch, Error, ErrorKind, Generation, LedgerId, Name, Result, Tick, Timestamp};
 
-use crate::{FileSystem, Io, Journal, Lead};
+use crate::{FileSystem, Io, Journal, Lead, Metrics};
 
 /// A sink. It is a description; writers and the committer are made from it, in each generation anew.
 pub trait Sink: Clone + Send + 'static {
@@ -88,6 +89,14 @@ pub struct SinkContext {
     pub journal: Journal,
     /// Whether the present generation is still the newest.
     pub lead: Lead,
+    /// The job's ledger: what a sink of the same name writes for another one belongs to another job. `None` before the ledger is begun.
+    pub ledger: Option<LedgerId>,
+    /// Time from one checkpoint to the next.
+    pub interval: Duration,
+    /// A person has said that no other job with a sink of this name runs: what such a one has open may be aborted.
+    pub takes_over: bool,
+    /// Figures, labelled with job and sink.
+    pub metrics: Metrics,
 }
 
 /// What a writer works with.
@@ -107,6 +116,10 @@ pub struct WriterContext {
     pub file_system: Arc<dyn FileSystem>,
     /// Copies of prepared output, of a sink that keeps them; only inside [`Io::run`].
     pub journal: Journal,
+    /// The job's ledger.
+    pub ledger: LedgerId,
+    /// Figures, labelled with job, sink and task.
+    pub metrics: Metrics,
     /// The door to blocking work; wakes this task.
     pub io: Io,
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use staunch_types::{Digest, Name, Result, Tick};
 
-use crate::{FileSystem, Io, Output};
+use crate::{FileSystem, Io, Metrics, Output};
 
 /// A piece of input with the position in it: a file, a byte range of one, a partition.
 pub trait Split: Serialize + DeserializeOwned + Clone + Debug + Send + 'static {
@@ -91,6 +91,8 @@ pub struct ReaderContext {
     pub parallelism: u32,
     /// Files; only inside [`Io::run`].
     pub file_system: Arc<dyn FileSystem>,
+    /// Figures, labelled with job, source and task.
+    pub metrics: Metrics,
     /// The door to blocking work; wakes this task.
     pub io: Io,
 }

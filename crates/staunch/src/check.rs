@@ -3,11 +3,13 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use staunch_api::{CheckpointStore, Journal, Lead, SinkContext, SourceContext};
+use staunch_api::{CheckpointStore, SinkContext, SourceContext};
 use staunch_engine::checkpoint::{LocalStore, SinkNames};
+use staunch_engine::cluster::RunConfig;
 use staunch_engine::job::{Head, OperatorKind, Plan, Settings};
 use staunch_engine::runtime::World;
-use staunch_types::{Error, Generation, Name, Result};
+use staunch_engine::sink::sink_context;
+use staunch_types::{Error, LedgerId, Name, Result};
 
 use crate::progress::TIME_HAS_ENDED;
 use crate::run;
@@ -19,19 +21,12 @@ use crate::run;
 pub(crate) fn check(job: &Name, plan: &Plan, settings: &Settings, world: &World, out: &mut dyn Write) -> Result<()> {
     let mut report = Report { out, first: None };
     report.line("ok", &format!("plan: {} chains, {} tasks", plan.chains.len(), plan.tasks()));
-    store(job, plan, settings, world, &mut report);
+    let ledger = store(job, plan, settings, world, &mut report);
     let root = settings.checkpoint_directory.clone().unwrap_or_default();
     let own: Arc<dyn CheckpointStore> = Arc::new(LocalStore::new(Arc::clone(&world.file_system), &root, "check"));
+    let config = RunConfig { job: job.clone(), ..settings.run.clone() };
     for sink in plan.sinks.values() {
-        let (file_system, journal) = (Arc::clone(&world.file_system), Journal::new(Arc::clone(&own), &sink.name));
-        let context = SinkContext {
-            job: job.clone(),
-            sink: sink.name.clone(),
-            generation: Generation::default(),
-            file_system,
-            journal,
-            lead: Lead::unrivalled(),
-        };
+        let context = SinkContext { ledger, ..sink_context(&config, world, &own, &sink.name) };
         let what = format!("sink {}: {}", sink.name, sink.description);
         report.answer(&what, (sink.check)(&context).map(|()| String::new()).map_err(|e| e.at(format!("sink={}", sink.name))));
     }
@@ -49,14 +44,18 @@ pub(crate) fn check(job: &Name, plan: &Plan, settings: &Settings, world: &World,
     report.first.map_or(Ok(()), Err)
 }
 
-fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &mut Report<'_>) {
+/// Looks at the checkpoints; what tells their ledger from others, if it is begun.
+fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &mut Report<'_>) -> Option<LedgerId> {
     if settings.checkpoint_directory.is_none() {
         report.line("warn", "checkpoints: there is no directory, so the job does not survive a crash; --checkpoint-dir gives it one");
-        return;
+        return Some(LedgerId::default());
     }
     let opened = match run::open(settings, job, world) {
         Ok(opened) => opened,
-        Err(error) => return report.answer("checkpoint store", Err(error)),
+        Err(error) => {
+            report.answer("checkpoint store", Err(error));
+            return None;
+        }
     };
     let address = opened.catalog.store().describe();
     let probed = opened
@@ -65,14 +64,17 @@ fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &m
         .map(|()| "create, create conditionally, read, list, remove".to_owned());
     report.answer(&format!("checkpoint store {address}"), probed);
     let names: Vec<(Name, &'static str)> = plan.sinks.values().map(|s| (s.name.clone(), s.kind)).collect();
-    let loaded = opened.catalog.load(settings.run.restore, &SinkNames::new(names)).map(|loaded| match &loaded.restored {
+    let loaded = opened.catalog.load(settings.run.restore, &SinkNames::new(names));
+    let ledger = loaded.as_ref().ok().and_then(|loaded| loaded.ledger);
+    let told = loaded.map(|loaded| match &loaded.restored {
         Some(record) => {
             let ended = if record.reason.ends_time() && has_event_time(plan) { format!(", which {TIME_HAS_ENDED}") } else { String::new() };
             format!("the job goes on from epoch {}{ended}; {} epochs have output to commit", record.epoch(), loaded.uncommitted.len())
         }
         None => "the job begins with its input".into(),
     });
-    report.answer("checkpoint", loaded);
+    report.answer("checkpoint", told);
+    ledger
 }
 
 fn has_event_time(plan: &Plan) -> bool {

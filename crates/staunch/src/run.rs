@@ -76,7 +76,8 @@ pub(crate) fn open(settings: &Settings, job: &Name, world: &World) -> Result<Ope
     let base = settings.checkpoint_directory.as_deref().or(temporary.as_ref().map(TemporaryDirectory::path)).unwrap_or_else(|| "".as_ref());
     let writer = format!("{:016x}", random_number() as u64);
     let store: Arc<dyn CheckpointStore> = Arc::new(LocalStore::new(Arc::clone(&world.file_system), &base.join(job.component()), &writer));
-    Ok(Opened { catalog: Arc::new(Catalog::new(store, job.clone())), _temporary: temporary })
+    let catalog = if temporary.is_some() { Catalog::temporary(store, job.clone()) } else { Catalog::new(store, job.clone()) };
+    Ok(Opened { catalog: Arc::new(catalog), _temporary: temporary })
 }
 
 /// The world of one process.

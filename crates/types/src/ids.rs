@@ -32,6 +32,18 @@ impl LedgerSeq {
     }
 }
 
+/// Tells one ledger from every other: of two jobs of the same name, each has its own.
+///
+/// 0 is that of jobs whose checkpoints go with their process: they have no ledger to tell them apart, and each start takes over from the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LedgerId(pub u64);
+
+impl fmt::Display for LedgerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// One parallel instance of a chain: the chain's position in the plan and the instance's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {

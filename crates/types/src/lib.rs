@@ -17,6 +17,6 @@ mod error;
 pub use digest::Digest;
 pub use error::{Error, ErrorKind, Result};
 pub use hash::{FloatKey, StableHasher, stable_hash};
-pub use ids::{Epoch, Generation, LedgerSeq, Name, NameError, TaskId};
+pub use ids::{Epoch, Generation, LedgerId, LedgerSeq, Name, NameError, TaskId};
 pub use key_group::{KEY_GROUPS_DEFAULT, KEY_GROUPS_MAX, KeyGroup, KeyGroupCount, KeyGroupRange};
 pub use time::{Tick, Timestamp};

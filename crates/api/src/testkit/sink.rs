@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use staunch_types::{Epoch, Generation, Name, Tick, Timestamp};
+use staunch_types::{Epoch, Generation, LedgerId, Name, Tick, Timestamp};
 
 use super::{HeldDoor, ImmediateDoor, io};
 use crate::{
-    CheckpointStore, CommitPermit, Committable, Committer, FileSystem, IoDoor, Journal, Lead, Prepared, Resolution, Sink, SinkContext,
-    SinkWriter, SweepScope, WriterContext, fenced,
+    CheckpointStore, CommitPermit, Committable, Committer, FileSystem, IoDoor, Journal, Lead, Metrics, Prepared, Resolution, Sink,
+    SinkContext, SinkWriter, SweepScope, WriterContext, fenced,
 };
 
 /// A sink, and a look at the outside system as its readers see it.
@@ -31,6 +32,8 @@ pub struct SinkCase<'c, S: Sink> {
     newest: Arc<AtomicU64>,
 }
 
+/// The ledger of all of a case.
+const LEDGER: LedgerId = LedgerId(7);
 /// Polls after which a writer is taken to hang.
 const POLLS_MAX: usize = 10_000;
 
@@ -72,6 +75,10 @@ impl<'c, S: Sink> SinkCase<'c, S> {
             file_system: Arc::clone(&self.file_system),
             journal,
             lead: self.lead(generation),
+            ledger: Some(LEDGER),
+            interval: Duration::from_secs(1),
+            takes_over: false,
+            metrics: Metrics::default(),
         }
     }
 
@@ -91,7 +98,18 @@ impl<'c, S: Sink> SinkCase<'c, S> {
         let generation = Generation(generation);
         let file_system = Arc::clone(&self.file_system);
         let journal = Journal::new(Arc::clone(&self.store), &sink);
-        let context = WriterContext { job, sink, generation, task_index, parallelism: 2, file_system, journal, io: io(door) };
+        let context = WriterContext {
+            job,
+            sink,
+            generation,
+            task_index,
+            parallelism: 2,
+            file_system,
+            journal,
+            ledger: LEDGER,
+            metrics: Metrics::default(),
+            io: io(door),
+        };
         self.sink.writer(context, restored).unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -8,8 +8,8 @@ use staunch_types::{Digest, Name, Result, Tick};
 
 use super::{Collected, DeadLetter, Event, HeldDoor, ImmediateDoor, io};
 use crate::{
-    Discovery, FileSystem, IoDoor, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead,
-    SplitSnapshot,
+    Discovery, FileSystem, IoDoor, Metrics, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator,
+    SplitRead, SplitSnapshot,
 };
 
 /// A bounded source whose input stays as it is during the test.
@@ -32,7 +32,14 @@ fn name() -> Name {
 /// The context of a reader that is the only one.
 #[must_use]
 pub fn reader_context(file_system: &Arc<dyn FileSystem>, door: impl IoDoor + 'static) -> ReaderContext {
-    ReaderContext { name: name(), task_index: 0, parallelism: 1, file_system: Arc::clone(file_system), io: io(door) }
+    ReaderContext {
+        name: name(),
+        task_index: 0,
+        parallelism: 1,
+        file_system: Arc::clone(file_system),
+        metrics: Metrics::default(),
+        io: io(door),
+    }
 }
 
 /// What the enumerator finds, given the state of its last discovery.

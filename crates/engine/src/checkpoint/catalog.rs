@@ -18,7 +18,7 @@ use staunch_format::ledger::{Chain, LedgerEntry};
 use staunch_format::manifest::ChainPlan;
 use staunch_protocol::ledger::{Answer, Claimant, Entry, Facts, Found, Origin};
 use staunch_protocol::{Attempt, CommittableId};
-use staunch_types::{Epoch, Error, ErrorKind, Generation, LedgerSeq, Name, Result};
+use staunch_types::{Epoch, Error, ErrorKind, Generation, LedgerId, LedgerSeq, Name, Result};
 
 use super::wire::{self, ReadEntry};
 use super::{CheckpointRecord, NamedCommittable, SinkNames};
@@ -35,6 +35,7 @@ const FOLDER_ENTRIES: u64 = 1000;
 pub struct Catalog {
     store: Arc<dyn CheckpointStore>,
     job: Name,
+    is_temporary: bool,
 }
 
 /// What was read before a generation begins.
@@ -45,6 +46,8 @@ pub struct Loaded {
     pub origin: Origin,
     /// Hash of the newest entry; zeros for an empty ledger.
     pub head_hash: [u8; 32],
+    /// What tells this ledger from others; `None` for an empty one.
+    pub ledger: Option<LedgerId>,
     /// Who made the newest claim.
     pub claimant: Option<Claimant>,
     /// The checkpoint to start from.
@@ -78,7 +81,20 @@ impl Catalog {
     /// The catalog of `job`, whose root is the store's.
     #[must_use]
     pub fn new(store: Arc<dyn CheckpointStore>, job: Name) -> Catalog {
-        Catalog { store, job }
+        Catalog { store, job, is_temporary: false }
+    }
+
+    /// The same for a store that goes with this process.
+    #[must_use]
+    pub fn temporary(store: Arc<dyn CheckpointStore>, job: Name) -> Catalog {
+        Catalog { is_temporary: true, ..Catalog::new(store, job) }
+    }
+
+    /// What tells a ledger from others, by the hash of its first entry.
+    #[must_use]
+    pub fn ledger_id(&self, first_hash: [u8; 32]) -> LedgerId {
+        let (id, _) = first_hash.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        if self.is_temporary { LedgerId::default() } else { LedgerId(u64::from_be_bytes(*id)) }
     }
 
     /// The store.
@@ -231,6 +247,7 @@ impl Catalog {
         let mut loaded = Loaded {
             origin: wanted.map_or(Origin::Empty, Origin::Epoch),
             head_hash: entries.last().map_or([0; 32], |e| e.hash),
+            ledger: if self.is_temporary { Some(LedgerId::default()) } else { entries.first().map(|e| self.ledger_id(e.hash)) },
             claimant: newest_claim(&entries).map(|(_, claimant)| claimant),
             restored: None,
             uncommitted: BTreeMap::new(),

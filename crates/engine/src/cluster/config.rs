@@ -30,6 +30,8 @@ pub struct RunConfig {
     pub allow_lost_state: BTreeSet<Name>,
     /// Sinks whose provably lost output a person has accepted.
     pub accept_lost: BTreeSet<Name>,
+    /// Sinks that may abort what another job with a sink of this name has open.
+    pub take_over: BTreeSet<Name>,
     /// How restarts are paced.
     pub restarts: staunch_protocol::failover::Config,
 }
@@ -61,6 +63,7 @@ impl RunConfig {
             restore: Restore::Latest,
             allow_lost_state: BTreeSet::new(),
             accept_lost: BTreeSet::new(),
+            take_over: BTreeSet::new(),
             restarts: staunch_protocol::failover::Config::default(),
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Journal, Kept, Lead, SinkContext, SweepScope, fenced};
+use staunch_api::{Io, Kept, Lead, SinkContext, SweepScope, fenced};
 use staunch_protocol::coordinator::{Coordinator, Effect, Event, Failure};
 use staunch_protocol::failover;
 use staunch_protocol::ledger::{self, Entry};
@@ -22,6 +22,7 @@ use crate::checkpoint::{Catalog, CheckpointRecord, Draft, EntryPayload, Loaded, 
 use crate::job::Plan;
 use crate::operator::OperatorPart;
 use crate::runtime::{Executor, Mailbox, World};
+use crate::sink::sink_context;
 
 /// What a generation needs from the job that runs it.
 pub(super) struct Surroundings<'a> {
@@ -437,22 +438,22 @@ impl RunningGeneration {
 
     fn claimed(&mut self, generation: Generation, around: &mut Surroundings<'_>) -> Result<()> {
         self.number = Some(generation);
+        // The first claim of all is the first entry.
+        let ledger = self.loaded.ledger.unwrap_or_else(|| around.catalog.ledger_id(self.head_hash));
         let restored = self.loaded.restored.as_ref();
         let reason = restored.map(|record| record.reason);
         (around.tell)(JobEvent::Claimed { generation, restored: restored.map(CheckpointRecord::epoch), reason });
         self.retention.begin(&self.loaded, around.catalog, around.io);
         for sink in around.plan.sinks.values() {
             let context = SinkContext {
-                job: around.config.job.clone(),
-                sink: sink.name.clone(),
                 generation,
-                file_system: Arc::clone(&around.world.file_system),
-                journal: Journal::new(Arc::clone(around.catalog.store()), &sink.name),
                 lead: lead(around.catalog, self.loaded.facts.head, generation),
+                ledger: Some(ledger),
+                ..sink_context(around.config, around.world, around.catalog.store(), &sink.name)
             };
             self.committers.add(self.names.id(&sink.name), sink.name.clone(), (sink.committer)(context)?);
         }
-        self.tasks = Some(Tasks::build(around, generation, restored)?);
+        self.tasks = Some(Tasks::build(around, generation, ledger, restored)?);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Journal, Kept, Lead, Pending, SinkContext, SourceContext, fenced};
+use staunch_api::{Io, Kept, Pending, SourceContext, fenced};
 use staunch_protocol::commit::{self, LostPolicy};
 use staunch_protocol::coordinator::{self, Coordinator};
 use staunch_protocol::failover::{self, Failover};
@@ -21,6 +21,7 @@ use super::{CoordinatorMail, JobEvent, Restore, RunConfig, SplitBytes};
 use crate::checkpoint::{Catalog, CheckpointRecord, Loaded, SinkNames};
 use crate::job::{Head, Plan, decode_inline};
 use crate::runtime::{Executor, Mailbox, WakeFlag, World};
+use crate::sink::sink_context;
 use crate::source::{EnumeratorDyn, SPLITS};
 
 /// Messages from tasks that may wait.
@@ -221,14 +222,7 @@ impl Master {
         let names: Vec<(Name, &'static str)> = self.plan.sinks.values().map(|s| (s.name.clone(), s.kind)).collect();
         let mut checks = Vec::new();
         for sink in self.plan.sinks.values() {
-            let context = SinkContext {
-                job: self.config.job.clone(),
-                sink: sink.name.clone(),
-                generation: Generation::default(),
-                file_system: Arc::clone(&self.world.file_system),
-                journal: Journal::new(Arc::clone(self.catalog.store()), &sink.name),
-                lead: Lead::unrivalled(),
-            };
+            let context = sink_context(&self.config, &self.world, self.catalog.store(), &sink.name);
             checks.push((Arc::clone(&sink.check), context));
         }
         let mut makers = Vec::new();
@@ -242,9 +236,12 @@ impl Master {
         Phase::Preparing(self.io.run(move || {
             if check {
                 catalog.probe(tag)?;
-                checks.iter().try_for_each(|(check, context)| check(context).map_err(|e| e.at(format!("sink={}", context.sink))))?;
             }
             let loaded = catalog.load(restore, &SinkNames::new(names))?;
+            for (check, mut context) in checks.into_iter().filter(|_| check) {
+                context.ledger = loaded.ledger;
+                check(&context).map_err(|e| e.at(format!("sink={}", context.sink)))?;
+            }
             let mut enumerators = BTreeMap::new();
             for (make, context) in makers {
                 let state = loaded.restored.as_ref().and_then(|r| r.sources.get(&context.name)).and_then(|s| s.state.as_deref());

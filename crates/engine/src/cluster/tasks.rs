@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use staunch_api::Io;
-use staunch_types::{Epoch, Error, ErrorKind, Generation, Result, TaskId};
+use staunch_types::{Epoch, Error, ErrorKind, Generation, LedgerId, Result, TaskId};
 
 use super::generation::Surroundings;
 use super::{CoordinatorMail, TaskMail};
@@ -42,7 +42,12 @@ impl Tasks {
     ///
     /// # Errors
     /// As sources, sinks and operators report.
-    pub(super) fn build(around: &mut Surroundings<'_>, generation: Generation, restored: Option<&CheckpointRecord>) -> Result<Tasks> {
+    pub(super) fn build(
+        around: &mut Surroundings<'_>,
+        generation: Generation,
+        ledger: LedgerId,
+        restored: Option<&CheckpointRecord>,
+    ) -> Result<Tasks> {
         let plan = around.plan;
         let parts = restored.map(restored_parts).unwrap_or_default();
         let (ids, sources) = task_ids(plan);
@@ -70,6 +75,8 @@ impl Tasks {
                 io: Io::new(Arc::clone(&around.world.door), flag.waker()),
                 file_system: Arc::clone(&around.world.file_system),
                 store: Arc::clone(around.catalog.store()),
+                ledger,
+                metrics: around.world.metrics.with("job", around.config.job.to_string()).with("task", id.index.to_string()),
                 mailbox,
                 coordinator: around.inbox.clone(),
             };

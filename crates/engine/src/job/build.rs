@@ -4,8 +4,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{CheckpointStore, FileSystem, Io};
-use staunch_types::{Epoch, Generation, KeyGroupCount, KeyGroupRange, Name, Result, TaskId};
+use staunch_api::{CheckpointStore, FileSystem, Io, Metrics};
+use staunch_types::{Epoch, Generation, KeyGroupCount, KeyGroupRange, LedgerId, Name, Result, TaskId};
 
 use super::{Edge, Plan};
 use crate::checkpoint::Loader;
@@ -56,6 +56,10 @@ pub struct TaskBuild<'a> {
     pub file_system: Arc<dyn FileSystem>,
     /// Checkpoints.
     pub store: Arc<dyn CheckpointStore>,
+    /// The job's ledger.
+    pub ledger: LedgerId,
+    /// Figures, labelled with the job and the task.
+    pub metrics: Metrics,
     /// What comes from the coordinator.
     pub mailbox: Mailbox<TaskMail>,
     /// What goes to it.

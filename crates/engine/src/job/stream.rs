@@ -146,6 +146,7 @@ impl<S: Source> Start for SourceStart<S> {
             task_index: build.task.index,
             parallelism: build.parallelism,
             file_system: Arc::clone(&build.file_system),
+            metrics: build.metrics.with("source", self.name.to_string()),
             io: build.io.clone(),
         })?;
         let core = TaskCore::new(build);
@@ -480,6 +481,8 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
                 parallelism: build.parallelism,
                 file_system: Arc::clone(&build.file_system),
                 journal: Journal::new(Arc::clone(&build.store), &name),
+                ledger: build.ledger,
+                metrics: build.metrics.with("sink", name.to_string()),
                 io: build.io.clone(),
             };
             let writer = sink.writer(context, build.share(&name, CARRIED))?;

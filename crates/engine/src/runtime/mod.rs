@@ -31,7 +31,7 @@ pub use wake::{Signal, WakeFlag};
 
 use std::sync::Arc;
 
-use staunch_api::{FileSystem, IoDoor};
+use staunch_api::{FileSystem, IoDoor, Metrics};
 
 /// The world as one job sees it.
 #[derive(Clone)]
@@ -42,12 +42,19 @@ pub struct World {
     pub door: Arc<dyn IoDoor>,
     /// Files.
     pub file_system: Arc<dyn FileSystem>,
+    /// Figures.
+    pub metrics: Metrics,
 }
 
 impl World {
     /// The real one, with `io_threads` threads for blocking work.
     #[must_use]
     pub fn system(io_threads: usize) -> World {
-        World { clock: Arc::new(SystemClock::new()), door: Arc::new(IoPool::new(io_threads)), file_system: Arc::new(SystemFiles) }
+        World {
+            clock: Arc::new(SystemClock::new()),
+            door: Arc::new(IoPool::new(io_threads)),
+            file_system: Arc::new(SystemFiles),
+            metrics: Metrics::default(),
+        }
     }
 }

@@ -7,4 +7,4 @@ mod node;
 
 pub(crate) use node::CARRIED;
 pub use node::{Discard, SinkNode};
-pub use plan::{CommitterDyn, SinkCheck, SinkPlan};
+pub use plan::{CommitterDyn, SinkCheck, SinkPlan, sink_context};

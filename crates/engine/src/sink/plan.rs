@@ -2,11 +2,31 @@
 
 use std::sync::Arc;
 
-use staunch_api::{Committer, Kept, Sink, SinkContext};
-use staunch_types::{Name, Result};
+use staunch_api::{CheckpointStore, Committer, Journal, Kept, Lead, Sink, SinkContext};
+use staunch_types::{Generation, Name, Result};
+
+use crate::cluster::RunConfig;
+use crate::runtime::World;
 
 /// A committer behind its type.
 pub type CommitterDyn = Box<dyn Committer>;
+
+/// What a sink is given before its job has claimed anything.
+#[must_use]
+pub fn sink_context(config: &RunConfig, world: &World, store: &Arc<dyn CheckpointStore>, sink: &Name) -> SinkContext {
+    SinkContext {
+        job: config.job.clone(),
+        sink: sink.clone(),
+        generation: Generation::default(),
+        file_system: Arc::clone(&world.file_system),
+        journal: Journal::new(Arc::clone(store), sink),
+        lead: Lead::unrivalled(),
+        ledger: None,
+        interval: config.interval,
+        takes_over: config.take_over.contains(sink),
+        metrics: world.metrics.with("job", config.job.to_string()).with("sink", sink.to_string()),
+    }
+}
 
 /// Looks whether a sink can work. May block.
 pub type SinkCheck = Arc<dyn Fn(&SinkContext) -> Result<()> + Send + Sync>;

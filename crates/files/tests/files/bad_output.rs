@@ -4,9 +4,9 @@ use std::io;
 
 use serde::Serialize;
 use staunch_api::testkit::{Fault, ImmediateDoor, MemoryFiles, Operation, io as io_to, permit};
-use staunch_api::{Committer, Lead, Sink, SinkContext, SinkWriter, SweepScope, WriterContext};
+use staunch_api::{Committer, Lead, Metrics, Sink, SinkContext, SinkWriter, SweepScope, WriterContext};
 use staunch_files::FileSink;
-use staunch_types::{Epoch, Error, ErrorKind, Generation, Name, Tick, Timestamp};
+use staunch_types::{Epoch, Error, ErrorKind, Generation, LedgerId, Name, Tick, Timestamp};
 
 use super::support::{Row, assert_error, journal, shared};
 use super::writing::{OUT, visible, with_case};
@@ -220,6 +220,8 @@ fn writer<T: Serialize + Send + 'static>(sink: &FileSink<T>, files: &MemoryFiles
         parallelism: 1,
         file_system: shared(files),
         journal: journal(),
+        ledger: LedgerId(1),
+        metrics: Metrics::default(),
         io: io_to(ImmediateDoor),
     };
     sink.writer(context, Vec::new())
@@ -276,6 +278,10 @@ fn settings_that_cannot_work_are_refused() {
             file_system: shared(&files),
             journal: journal(),
             lead: Lead::unrivalled(),
+            ledger: None,
+            interval: std::time::Duration::from_secs(1),
+            takes_over: false,
+            metrics: Metrics::default(),
         };
         assert_error(&sink.check(&context).expect_err(text), "F008", &[text]);
         assert_error(&writer(&sink, &files).err().expect(text), "F008", &[text]);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use staunch_api::testkit::{ImmediateDoor, MemoryFiles, io};
-use staunch_api::{Committer, Resolution, Sink, SinkWriter, SweepScope, WriterContext};
+use staunch_api::{Committer, Metrics, Resolution, Sink, SinkWriter, SweepScope, WriterContext};
 use staunch_files::{Compression, FileSink};
-use staunch_types::{Epoch, ErrorKind, Generation, Name, Tick, Timestamp};
+use staunch_types::{Epoch, ErrorKind, Generation, LedgerId, Name, Tick, Timestamp};
 
 use super::support::{Row, assert_error, journal, shared};
 use super::writing::{OUT, visible, with_case};
@@ -166,6 +166,8 @@ fn records_with_new_fields_do_not_go_under_the_old_header() {
             parallelism: 1,
             file_system: shared(&files),
             journal: journal(),
+            ledger: LedgerId(1),
+            metrics: Metrics::default(),
             io: io(ImmediateDoor),
         };
         let mut wider = FileSink::csv::<Wider>(OUT).writer(context, vec![carried]).expect("a writer");

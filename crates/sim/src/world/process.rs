@@ -5,6 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use staunch_api::Metrics;
 use staunch_engine::checkpoint::{Catalog, LocalStore};
 use staunch_engine::cluster::{CoordinatorMail, JobEvent, Master, RunConfig};
 use staunch_engine::job::Plan;
@@ -42,6 +43,7 @@ impl Process {
             clock: Arc::<Kernel>::clone(kernel),
             door: Arc::new(SimDoor::new(Arc::clone(kernel), id)),
             file_system: Arc::new(SimFiles::new(Arc::clone(kernel), id)),
+            metrics: Metrics::default(),
         };
         let root = Path::new(CHECKPOINTS).join(config.job.component());
         let store = Arc::new(LocalStore::new(Arc::clone(&doors.file_system), &root, &id.to_string()));
