@@ -1,7 +1,7 @@
 //! Our job: the same work as a program that a user would write.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use staunch_engine::cluster::JobEvent;
@@ -28,10 +28,11 @@ pub(crate) fn run(place: &Place, row: &Row) -> Result<()> {
     settings.checkpoint_directory = Some(folder.path().to_owned());
     settings.run.interval = place.interval;
     let mut environment = Environment::new(settings);
+    let began = Instant::now();
     let tells_all = std::env::var_os("VERBOSE").is_some();
     environment.on_event(move |event| match event {
         JobEvent::EpochFailed { error, .. } | JobEvent::Restarting { error, .. } => eprintln!("{error}"),
-        other if tells_all => eprintln!("{other:?}"),
+        other if tells_all => eprintln!("{:.1} ms: {other:?}", began.elapsed().as_secs_f64() * 1e3),
         _ => {}
     });
     let stop = match place.records {
