@@ -96,6 +96,11 @@ fn throughput(cluster: &Cluster, row: &Row, engine: Engine, pass: usize) -> Resu
     let broker_seconds = usage::processor_seconds_of(broker_process(cluster)?) - broker_before;
     let times = topics::check(&place.brokers, &place.output, *row).with_context(|| format!("the output of {}", engine.name()))?;
     topics::remove(&place.brokers, &place.output)?;
+    if std::env::var_os("VERBOSE").is_some() {
+        let mut counts = vec![0; ((times[times.len() - 1] - times[0]) / 100 + 1) as usize];
+        times.iter().for_each(|time| counts[((time - times[0]) / 100) as usize] += 1);
+        eprintln!("records per 100 ms: {counts:?}");
+    }
     let skipped = ((times.len() as f64 * WARM_UP) as usize).max(1);
     let seconds = (times[times.len() - 1] - times[skipped - 1]) as f64 / 1e3;
     let records = row.records as f64 * (times.len() - skipped) as f64 / times.len() as f64;

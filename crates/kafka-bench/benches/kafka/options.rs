@@ -68,12 +68,12 @@ pub(crate) struct Options {
 /// All that is measured: copies and windows, and the latency of copies.
 fn rows(scale: f64, seconds: u64) -> Vec<Work> {
     let shapes = [
-        (Kind::Copy, 100, 1, 3_000_000.0),
-        (Kind::Copy, 100, 8, 3_000_000.0),
-        (Kind::Copy, 1000, 1, 800_000.0),
-        (Kind::Copy, 1000, 8, 800_000.0),
-        (Kind::Window, 100, 1, 3_000_000.0),
-        (Kind::Window, 100, 8, 3_000_000.0),
+        (Kind::Copy, 100, 1, 6_000_000.0),
+        (Kind::Copy, 100, 8, 6_000_000.0),
+        (Kind::Copy, 1000, 1, 1_500_000.0),
+        (Kind::Copy, 1000, 8, 1_500_000.0),
+        (Kind::Window, 100, 1, 12_000_000.0),
+        (Kind::Window, 100, 8, 12_000_000.0),
     ];
     let row = |(kind, value_bytes, partitions, records)| Row { kind, value_bytes, partitions, records: (records * scale) as u64 };
     let mut all: Vec<Work> = shapes.into_iter().map(|shape| Work::Throughput(row(shape))).collect();
@@ -86,7 +86,7 @@ impl Options {
     pub(crate) fn parse(words: &[String]) -> Result<Options> {
         if !words.iter().any(|word| word == "--bench") {
             println!("few records, for the checks: the figures mean nothing; `make bench-kafka` measures");
-            let mut few = rows(0.01, 0);
+            let mut few = rows(0.003, 0);
             few.retain(|work| matches!(work, Work::Throughput(Row { value_bytes: 100, partitions: 8, .. })));
             few.push(Work::Latency(Probe { partitions: 1, rate: 2_000, seconds: 1, skipped: 0 }));
             return Ok(Options { passes: 1, rows: few, engines: vec![Engine::Loop, Engine::LoopBatched, Engine::Staunch], results: None });
