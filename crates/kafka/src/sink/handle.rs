@@ -22,6 +22,8 @@ use crate::codes;
 pub(super) const STEP: Duration = Duration::from_secs(30);
 /// How long acknowledgements are waited for at a time.
 const ACKNOWLEDGED: Duration = Duration::from_millis(1);
+/// How long a client takes to give up its first connection.
+const RECONNECT: Duration = Duration::from_millis(20);
 /// How long room in librdkafka's queue is waited for at a time.
 const FULL: Duration = Duration::from_millis(10);
 
@@ -39,8 +41,19 @@ impl Handle {
         let producer: BaseProducer<Deliveries> =
             settings.producer(&id).create_with_context(deliveries.clone()).map_err(|error| codes::refused_setting(&error))?;
         let handle = Handle { id, deliveries, producer };
+        handle.connect(settings);
         handle.producer.init_transactions(STEP).map_err(|error| handle.failed("take over the transactional id", &error))?;
         Ok(handle)
+    }
+
+    /// Waits until the client is connected. One that is not looks for its coordinator in vain, and again only half a second later.
+    /// What is wrong is told by the next call.
+    fn connect(&self, settings: &Settings) {
+        let topic = settings.topics.first().map(String::as_str);
+        drop(self.producer.client().fetch_metadata(topic, STEP));
+        // That connection is given up now for one to the broker by its real name.
+        self.producer.poll(RECONNECT);
+        drop(self.producer.client().fetch_metadata(topic, STEP));
     }
 
     pub(super) fn begin(&self) -> Result<()> {
