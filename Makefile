@@ -20,7 +20,7 @@ CARGO := scripts/cargo
 STEP = @printf '\n==> %s\n'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt clippy tidy test-all bench bench-flink bench-kafka soak fuzz docs
+.PHONY: help demo staunch test lint fmt clippy tidy test-all bench bench-flink bench-kafka soak fuzz docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,12 @@ demo: ## a real stream, killed again and again; ends with the proof that nothing
 	@$(CARGO) build --release --locked -p staunch --bin staunch
 	$(STEP) "demo"
 	@$(CARGO) run --quiet --release --locked -p staunch --bin staunch -- demo
+
+staunch: ## the command `staunch` with Kafka; needs C and C++
+	@scripts/install.sh lint
+	$(STEP) "build the command with Kafka"
+	@$(CARGO) build --release --locked -p staunch --bin staunch --features kafka
+	@printf 'built: %s\n' "$(CARGO_TARGET_DIR)/release/staunch"
 
 test: ## everything: format, tidy, lints, all tests
 	@scripts/install.sh kafka

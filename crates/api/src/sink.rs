@@ -244,10 +244,20 @@ pub fn no_copy(committable: &Committable) -> Error {
 }
 
 /// Proof of a commit, for the ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
     /// What was seen, for people.
     pub text: String,
+    /// Where the output is now, in the sink's own versioned form, if it was written again to another place than the committable says; else empty.
+    pub place: Vec<u8>,
+}
+
+impl Proof {
+    /// A proof for output that is where its committable says.
+    #[must_use]
+    pub fn seen(text: String) -> Proof {
+        Proof { text, place: Vec::new() }
+    }
 }
 
 /// What became of a committable.

@@ -100,7 +100,7 @@ pub(crate) struct Nothing;
 
 impl Committer for Nothing {
     fn commit(&mut self, _committable: &Committable, _permit: &staunch_api::CommitPermit) -> Result<Proof> {
-        Ok(Proof { text: String::new() })
+        Ok(Proof::default())
     }
 
     fn resolve(&mut self, _committable: &Committable) -> Result<Resolution> {

@@ -169,11 +169,17 @@ pub enum Outcome {
     Committed {
         /// What was seen.
         proof: String,
+        /// What the sink needs to find the output, where it was written again by an earlier start; else empty.
+        #[serde(default)]
+        place: Opaque,
     },
     /// It was lost, and its records were written and committed again.
     Resent {
         /// What was seen.
         proof: String,
+        /// What the sink needs to find it where it is now; empty where that is the same place.
+        #[serde(default)]
+        place: Opaque,
     },
     /// It was lost, and a person accepted that.
     AcceptedLost {

@@ -73,6 +73,8 @@ pub const NOT_KNOWN_YET: &str = "K058";
 pub const TOPIC_MISSING: &str = "K059";
 /// A newer generation has taken a transactional id over.
 pub const FENCED: &str = "K060";
+/// A line of a file with settings cannot be used.
+pub const SETTINGS_FILE_BAD: &str = "K061";
 /// An assumption of ours does not hold.
 pub const KAFKA_BUG: &str = "K099";
 

@@ -17,6 +17,7 @@ mod reaction;
 mod interrupt;
 mod cluster;
 mod transactions;
+mod fetch;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -30,6 +31,7 @@ use rustls::ClientConfig;
 use staunch_types::{Error, ErrorKind, Result};
 
 pub use cluster::{Allowed, Broker, Cluster, Operation, Partition, Topic};
+pub use fetch::{Extent, Fetched, Isolation};
 pub use interrupt::Interrupt;
 pub use staunch_protocol::transaction::{Producer, TransactionPhase};
 pub use transactions::{Decision, Described, Ended, Listed, Transaction};
@@ -53,6 +55,8 @@ pub struct Control {
     connections: BTreeMap<Address, Connection>,
     /// Who coordinates a transactional id, as far as it was asked.
     coordinators: BTreeMap<String, Address>,
+    /// By topic and partition.
+    leaders: BTreeMap<(String, i32), Address>,
     /// Brokers that the cluster named; asked when none of the settings' brokers answers.
     brokers: Vec<Address>,
     /// Which broker is asked next when any will do.
@@ -74,8 +78,8 @@ impl Control {
     /// `Invalid` when a certificate or key cannot be used.
     pub fn new(settings: ClientSettings, interrupt: Interrupt) -> Result<Control> {
         let tls = settings.tls.as_ref().map(tls::configure).transpose()?;
-        let (connections, coordinators, brokers) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Ok(Control { settings, tls, interrupt, connections, coordinators, brokers, turn: 0 })
+        let (connections, coordinators, leaders, brokers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Ok(Control { settings, tls, interrupt, connections, coordinators, leaders, brokers, turn: 0 })
     }
 
     /// Asks until there is an answer that is neither passing nor about another coordinator. `code` finds the error code in an answer;
@@ -106,6 +110,7 @@ impl Control {
                         attempts += NO_ANSWER_ATTEMPTS;
                     }
                     self.coordinators.clear();
+                    self.leaders.clear();
                     self.turn = self.turn.wrapping_add(1);
                     error
                 }
@@ -115,7 +120,10 @@ impl Control {
                     match reaction(code) {
                         Reaction::Answer => return Ok(answer),
                         Reaction::Denied => return Err(denied(key, about, code, &address)),
-                        Reaction::FindAgain => self.coordinators.clear(),
+                        Reaction::FindAgain => {
+                            self.coordinators.clear();
+                            self.leaders.clear();
+                        }
                         Reaction::AskAgain => {}
                     }
                     away(key, about, code, &address)

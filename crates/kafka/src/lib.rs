@@ -17,9 +17,11 @@ mod message;
 mod source;
 mod sink;
 pub mod control;
+mod audit;
 
+pub use audit::{AuditScope, AuditedOutput, Deviation, Fate, TopicAudit, TopicFinding};
 pub use control::Control;
 pub use message::{Csv, Decode, Encode, Header, Headers, Json, Message, MessageDraft, Raw, Text};
-pub use settings::ClientSettings;
-pub use sink::{KAFKA_SINK_KIND, KafkaCommitter, KafkaSink, KafkaWriter, Keyed};
+pub use settings::{ClientSettings, parse_properties};
+pub use sink::{Brokers, KAFKA_SINK_KIND, KafkaCommitter, KafkaSink, KafkaWriter, Keyed, Standing, Stray};
 pub use source::{KafkaEnumerator, KafkaReader, KafkaSource, PartitionSplit, StartAt, StopAt};

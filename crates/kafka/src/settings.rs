@@ -3,6 +3,8 @@
 //! Owns: the names that say where the brokers are and who we are. Does not own: all other settings, which only librdkafka understands;
 //! they pass without a word, except those that would make the two clients behave differently.
 
+mod properties;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -10,6 +12,8 @@ use std::time::Duration;
 use staunch_types::{Error, ErrorKind, Result};
 
 use crate::codes;
+
+pub use properties::parse_properties;
 
 /// The port where an address names none.
 const PORT_DEFAULT: u16 = 9092;

@@ -11,6 +11,7 @@ mod producer;
 mod writer;
 mod mark;
 mod committer;
+mod by_hand;
 mod check;
 
 use std::marker::PhantomData;
@@ -25,7 +26,10 @@ use crate::client::Client;
 use crate::codes::setting;
 use crate::message::{Csv, Encode, Json, MessageDraft, Raw, Text};
 
+pub(crate) use batch::digest_bytes;
+pub use by_hand::{Brokers, Standing, Stray};
 pub use committer::KafkaCommitter;
+pub(crate) use stored::{Range, Rewritten, StoredTransaction};
 pub use writer::KafkaWriter;
 
 /// The kind under which Kafka sinks are known.
@@ -199,6 +203,11 @@ impl Settings {
         }
         let hash = xxhash_rust::xxh3::xxh3_128(whole.as_bytes());
         format!("staunch+{hash:032x}+")
+    }
+
+    /// The transactional id under which the output with a mark's key is written again.
+    pub(crate) fn id_of_again(prefix: &str, key: &str) -> String {
+        format!("{prefix}again-{key}")
     }
 
     pub(crate) fn mark_topic(&self, job: &Name) -> String {

@@ -56,4 +56,7 @@ pub use time::{days, hours, millis, mins, secs};
 
 pub use staunch_engine as engine;
 pub use staunch_files as files;
+/// Topics of Kafka as sources and sinks: feature `kafka`.
+#[cfg(feature = "kafka")]
+pub use staunch_kafka as kafka;
 pub use staunch_types::{Error, ErrorKind, Result};

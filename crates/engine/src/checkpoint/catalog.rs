@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use staunch_api::{CheckpointStore, StoreError};
+use staunch_api::{CheckpointStore, Proof, StoreError};
 use staunch_format::ledger::{Chain, LedgerEntry};
 use staunch_format::manifest::ChainPlan;
 use staunch_protocol::ledger::{Answer, Claimant, Entry, Facts, Found, Origin};
@@ -402,7 +402,7 @@ pub struct EntryPayload<'a> {
     /// Of a record of commits: what was committed.
     pub committed: &'a [NamedCommittable],
     /// Proofs of commits.
-    pub proofs: &'a BTreeMap<CommittableId, String>,
+    pub proofs: &'a BTreeMap<CommittableId, Proof>,
     /// Wall-clock milliseconds.
     pub wall_ms: i64,
     /// Fingerprint of the plan.

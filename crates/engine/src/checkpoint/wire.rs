@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use staunch_api::{Committable, SplitRead};
+use staunch_api::{Committable, Proof, SplitRead};
 use staunch_format::ledger::{
     Body, Claimed, CommitOutcome, CommittableTotal, Committed, LedgerEntry, ManifestName, OperatorTotal, Origin as StoredOrigin, Outcome,
     Sealed, SourceReads, Stopped,
@@ -312,9 +312,11 @@ fn outcome(named: &NamedCommittable, lost: &[CommittableId], resent: &[Committab
     let outcome = if lost.contains(&id) {
         Outcome::AcceptedLost { by: "the person who started the job".into(), reason: format!("--accept-lost {}", named.sink) }
     } else if resent.contains(&id) {
-        Outcome::Resent { proof: proof() }
+        let Proof { text, place } = proof();
+        Outcome::Resent { proof: text, place: Opaque(place) }
     } else {
-        Outcome::Committed { proof: proof() }
+        let Proof { text, place } = proof();
+        Outcome::Committed { proof: text, place: Opaque(place) }
     };
     CommitOutcome { id: id_out(named), digest: named.committable.digest, outcome }
 }

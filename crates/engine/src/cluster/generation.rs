@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{Io, Kept, Lead, SinkContext, SweepScope, fenced};
+use staunch_api::{Io, Kept, Lead, Proof, SinkContext, SweepScope, fenced};
 use staunch_protocol::coordinator::{Coordinator, Effect, Event, Failure};
 use staunch_protocol::failover;
 use staunch_protocol::ledger::{self, Entry};
@@ -72,7 +72,7 @@ pub(super) struct RunningGeneration {
     acks: BTreeMap<Attempt, BTreeMap<TaskId, BTreeMap<Name, OperatorPart>>>,
     source_records: BTreeMap<Attempt, BTreeMap<Name, SourceRecord>>,
     bodies: BTreeMap<CommittableId, NamedCommittable>,
-    proofs: BTreeMap<CommittableId, String>,
+    proofs: BTreeMap<CommittableId, Proof>,
     /// When epochs that are under way were triggered.
     triggered: BTreeMap<Attempt, Tick>,
     retention: Retention,

@@ -40,7 +40,7 @@ pub(super) struct Outcome {
     /// For the machine.
     pub(super) answer: Answer,
     /// The proof, of a commit that was done or found done.
-    pub(super) proof: Option<(CommittableId, String)>,
+    pub(super) proof: Option<(CommittableId, Proof)>,
     /// The reason, when something did not work or is lost.
     pub(super) error: Option<Error>,
     /// What a sweep removed.
@@ -113,10 +113,10 @@ impl Committers {
 
 fn perform(committer: &mut dyn staunch_api::Committer, work: Work, sink: &Name) -> Outcome {
     match work {
-        Work::Commit(id, committable, permit) => outcome(committer.commit(&committable, &permit).map(|Proof { text }| (id, text)), sink),
+        Work::Commit(id, committable, permit) => outcome(committer.commit(&committable, &permit).map(|proof| (id, proof)), sink),
         Work::Resolve(id, committable) => match committer.resolve(&committable) {
             Ok(Resolution::Committed(proof)) => {
-                Outcome { answer: Answer::Resolved(Verdict::Committed), proof: Some((id, proof.text)), error: None, swept: Vec::new() }
+                Outcome { answer: Answer::Resolved(Verdict::Committed), proof: Some((id, proof)), error: None, swept: Vec::new() }
             }
             Ok(Resolution::Pending) => Outcome { answer: Answer::Resolved(Verdict::Pending), proof: None, error: None, swept: Vec::new() },
             Ok(Resolution::Lost { evidence }) => Outcome {
@@ -127,7 +127,7 @@ fn perform(committer: &mut dyn staunch_api::Committer, work: Work, sink: &Name) 
             },
             Err(error) => failed(error, sink),
         },
-        Work::Resend(id, committable, permit) => outcome(committer.resend(&committable, &permit).map(|Proof { text }| (id, text)), sink),
+        Work::Resend(id, committable, permit) => outcome(committer.resend(&committable, &permit).map(|proof| (id, proof)), sink),
         Work::Sweep(scope) => match committer.sweep(&scope) {
             Ok(swept) => Outcome { answer: Answer::Done, proof: None, error: None, swept: swept.removed },
             Err(error) => failed(error, sink),
@@ -135,7 +135,7 @@ fn perform(committer: &mut dyn staunch_api::Committer, work: Work, sink: &Name) 
     }
 }
 
-fn outcome(result: Result<(CommittableId, String)>, sink: &Name) -> Outcome {
+fn outcome(result: Result<(CommittableId, Proof)>, sink: &Name) -> Outcome {
     match result {
         Ok(proof) => Outcome { answer: Answer::Done, proof: Some(proof), error: None, swept: Vec::new() },
         Err(error) => failed(error, sink),

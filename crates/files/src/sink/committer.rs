@@ -223,7 +223,7 @@ fn another_life(path: &Path, what: &str) -> Error {
 }
 
 fn proof(file: &StoredFile) -> Proof {
-    Proof { text: format!("file={} bytes={}", file.visible.display(), file.bytes) }
+    Proof::seen(format!("file={} bytes={}", file.visible.display(), file.bytes))
 }
 
 fn evidence(file: &StoredFile) -> String {

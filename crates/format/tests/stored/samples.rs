@@ -139,8 +139,8 @@ pub(crate) fn ledger() -> Vec<LedgerEntry> {
     let committed = Body::Committed(Committed {
         epoch: Epoch(7),
         outcomes: vec![
-            outcome(0, Outcome::Committed { proof: "renamed".into() }),
-            outcome(1, Outcome::Resent { proof: "renamed after rewriting".into() }),
+            outcome(0, Outcome::Committed { proof: "renamed".into(), place: Opaque::default() }),
+            outcome(1, Outcome::Resent { proof: "renamed after rewriting".into(), place: Opaque::default() }),
             outcome(2, Outcome::AcceptedLost { by: "ada".into(), reason: "paid by hand".into() }),
         ],
     });

@@ -12,3 +12,6 @@ mod rows;
 mod outage;
 mod reports;
 mod kills;
+mod command;
+mod verify;
+mod txn;

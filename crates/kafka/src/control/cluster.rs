@@ -16,6 +16,8 @@ use crate::settings::Address;
 
 /// The protocol's number for the settings of a broker.
 const BROKER_RESOURCE: i8 = 4;
+/// The protocol's number for the settings of a topic.
+const TOPIC_RESOURCE: i8 = 2;
 /// The protocol's number for "not told".
 const OPERATIONS_UNKNOWN: i32 = i32::MIN;
 
@@ -150,15 +152,26 @@ impl Control {
     /// # Errors
     /// `Retry` when the broker does not answer, `Invalid` when this user may not ask.
     pub fn broker_settings(&mut self, broker: &Broker, names: &[&str]) -> Result<BTreeMap<String, String>> {
-        let keys = names.iter().map(|name| StrBytes::from_string((*name).into())).collect();
-        let resource = DescribeConfigsResource::default().with_resource_type(BROKER_RESOURCE);
-        let resource = resource.with_resource_name(StrBytes::from_string(broker.node.to_string())).with_configuration_keys(Some(keys));
-        let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
         let about = format!("node={}", broker.node);
-        let target = Target::Broker(&broker.address);
-        let answer = self.ask(&target, 1..=4, &request, &about, |answer| answer.results.first().map_or(0, |r| r.error_code))?;
+        self.configs(&Target::Broker(&broker.address), (BROKER_RESOURCE, &broker.node.to_string()), names, &about)
+    }
+
+    /// Settings of a topic by name, those that it has from its brokers included.
+    ///
+    /// # Errors
+    /// As [`Control::broker_settings`].
+    pub fn topic_settings(&mut self, topic: &str, names: &[&str]) -> Result<BTreeMap<String, String>> {
+        self.configs(&Target::Any, (TOPIC_RESOURCE, topic), names, &format!("topic={topic}"))
+    }
+
+    fn configs(&mut self, target: &Target<'_>, of: (i8, &str), names: &[&str], about: &str) -> Result<BTreeMap<String, String>> {
+        let keys = names.iter().map(|name| StrBytes::from_string((*name).into())).collect();
+        let resource = DescribeConfigsResource::default().with_resource_type(of.0);
+        let resource = resource.with_resource_name(StrBytes::from_string(of.1.into())).with_configuration_keys(Some(keys));
+        let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
+        let answer = self.ask(target, 1..=4, &request, about, |answer| answer.results.first().map_or(0, |r| r.error_code))?;
         let code = answer.results.first().map_or(0, |result| result.error_code);
-        self.done(DescribeConfigsRequest::KEY, &about, code)?;
+        self.done(DescribeConfigsRequest::KEY, about, code)?;
         let settings = answer.results.into_iter().flat_map(|result| result.configs);
         Ok(settings.filter_map(|setting| Some((setting.name.to_string(), setting.value?.to_string()))).collect())
     }

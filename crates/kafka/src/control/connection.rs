@@ -29,6 +29,8 @@ use crate::settings::{Address, ClientSettings, Login, Mechanism};
 
 /// The largest answer that is taken in.
 const FRAME_BYTES_MAX: usize = 16 << 20;
+/// Room taken for an answer before it comes.
+const ANSWER_BYTES_AHEAD: usize = 8 << 20;
 const NONCE_BYTES: usize = 24;
 /// How we call ourselves to brokers.
 const CLIENT_NAME: &str = "staunch";
@@ -101,8 +103,25 @@ impl Connection {
         R::Response::decode(&mut answer.clone(), version).map_err(|error| self.unreadable(R::KEY, &error))
     }
 
+    /// An error of the protocol, of this broker.
+    pub(super) fn understood<T>(&self, key: i16, read: Result<T, String>) -> Result<T> {
+        read.map_err(|what| self.unreadable(key, &what))
+    }
+
     /// Sends the bytes of a request, and gives the bytes of the answer behind its header.
     pub(super) fn exchange(&mut self, key: i16, version: i16, header: i16, body: &[u8], answer_header: i16) -> Result<Bytes> {
+        self.exchange_up_to(key, version, (header, answer_header), body, None)
+    }
+
+    /// The same, with another limit of the answer's bytes.
+    pub(super) fn exchange_up_to(
+        &mut self,
+        key: i16,
+        version: i16,
+        (header, answer_header): (i16, i16),
+        body: &[u8],
+        frame_bytes_max: Option<usize>,
+    ) -> Result<Bytes> {
         self.requests = self.requests.wrapping_add(1);
         let number = self.requests;
         let head = RequestHeader::default().with_request_api_key(key).with_request_api_version(version).with_correlation_id(number);
@@ -112,7 +131,7 @@ impl Connection {
         frame.extend_from_slice(body);
         let length = u32::try_from(frame.len() - 4).map_err(|error| self.unreadable(key, &error))?;
         frame[..4].copy_from_slice(&length.to_be_bytes());
-        let mut answer = self.send_and_receive(&frame).map_err(|error| {
+        let mut answer = self.send_and_receive(&frame, frame_bytes_max.unwrap_or(FRAME_BYTES_MAX)).map_err(|error| {
             // With TLS 1.3 a broker that does not like our certificate says so only here.
             if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
                 return tls_refused(&self.address, &error);
@@ -129,18 +148,22 @@ impl Connection {
         Ok(answer)
     }
 
-    fn send_and_receive(&mut self, frame: &[u8]) -> io::Result<Bytes> {
+    fn send_and_receive(&mut self, frame: &[u8], bytes_max: usize) -> io::Result<Bytes> {
         self.stream.write_all(frame)?;
         self.stream.flush()?;
         let mut length = [0; 4];
         self.stream.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
-        if length > FRAME_BYTES_MAX {
-            let what = format!("the answer would have {length} bytes, more than {FRAME_BYTES_MAX}; is this a port of a Kafka broker?");
+        if length > bytes_max {
+            let what = format!("the answer would have {length} bytes, more than {bytes_max}; is this a port of a Kafka broker?");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        let mut answer = vec![0; length];
-        self.stream.read_exact(&mut answer)?;
+        // Grows with what comes.
+        let mut answer = Vec::with_capacity(length.min(ANSWER_BYTES_AHEAD));
+        let read = (&mut self.stream).take(length as u64).read_to_end(&mut answer)?;
+        if read < length {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("the answer ends after {read} of {length} bytes")));
+        }
         Ok(answer.into())
     }
 

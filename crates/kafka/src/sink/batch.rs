@@ -40,12 +40,17 @@ impl<'a> OutMessage<'a> {
 
     /// The bytes that count in a digest: whether there is a key, the key, whether there is a value, the value.
     pub(super) fn digest_bytes(&self, out: &mut Vec<u8>) {
-        out.clear();
-        for part in [self.key, self.value] {
-            let length = part.map_or(u32::MAX, |part| part.len() as u32);
-            out.extend_from_slice(&length.to_le_bytes());
-            out.extend_from_slice(part.unwrap_or_default());
-        }
+        digest_bytes(self.key, self.value, out);
+    }
+}
+
+/// The bytes of a message that count in a digest.
+pub(crate) fn digest_bytes(key: Option<&[u8]>, value: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.clear();
+    for part in [key, value] {
+        let length = part.map_or(u32::MAX, |part| part.len() as u32);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(part.unwrap_or_default());
     }
 }
 

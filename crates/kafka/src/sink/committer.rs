@@ -15,10 +15,11 @@ use staunch_types::{Digest, Error, ErrorKind, Generation, Result};
 
 use super::batch::OutMessage;
 use super::handle::Handle;
-use super::stored::StoredTransaction;
+use super::stored::{MARKED, Rewritten, StoredTransaction};
 use super::{Settings, mark};
+use crate::client::Client;
 use crate::codes;
-use crate::control::{Control, Decision, Ended};
+use crate::control::{Control, Decision, Described, Ended, Transaction};
 
 /// Bytes of a journal that are read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -32,6 +33,8 @@ pub struct KafkaCommitter {
     context: SinkContext,
     control: Control,
     clearing: Option<BaseProducer<Quiet>>,
+    /// What the mark held that was looked for last; empty when none was.
+    seen: Vec<u8>,
 }
 
 /// Hears nothing: a mark that is not cleared costs a little room, nothing else.
@@ -49,31 +52,24 @@ impl ProducerContext for Quiet {
 impl KafkaCommitter {
     pub(super) fn new(settings: Settings, context: SinkContext) -> Result<KafkaCommitter> {
         let control = settings.client.control()?;
-        Ok(KafkaCommitter { settings, context, control, clearing: None })
+        Ok(KafkaCommitter { settings, context, control, clearing: None, seen: Vec::new() })
     }
 
     fn step(&mut self, stored: &StoredTransaction) -> Result<Step> {
-        let described = self.control.describe_transaction(&stored.id)?.found();
-        let step = resolve::resolve(stored.identity(), &described, &MarkReading::NotAsked);
-        if step != Step::AskMark {
-            return Ok(step);
-        }
-        // Only now: what is found is final once the coordinator's answer is about something else.
-        Ok(resolve::resolve(stored.identity(), &described, &self.mark(stored)?))
-    }
-
-    fn mark(&mut self, stored: &StoredTransaction) -> Result<MarkReading> {
-        mark::look_for(&self.settings.client, &mut self.control, &stored.mark)
+        let (next, seen) = step(&mut self.control, &self.settings.client, stored)?;
+        self.seen = seen;
+        Ok(next)
     }
 
     /// Writes the messages of a copy in a transaction of its own, which nobody else may have open, and commits it.
     fn write_again(&mut self, committable: &Committable, stored: &StoredTransaction) -> Result<Proof> {
         let copy = stored.copy.as_deref().ok_or_else(|| no_copy(committable))?;
         // Whoever else writes it again uses the same id; taking it over fences them.
-        let id = format!("{}again-{}", Settings::prefix(&self.context.job, &self.context.sink), stored.mark.key);
+        let id = Settings::id_of_again(&Settings::prefix(&self.context.job, &self.context.sink), &stored.mark.key);
         let handle = Handle::take_over(&self.settings, id)?;
-        match self.mark(stored)? {
-            MarkReading::There => return Ok(Proof { text: format!("mark={}", stored.mark.key) }),
+        let (reading, held) = mark::look_for(&self.settings.client, &mut self.control, &stored.mark)?;
+        match reading {
+            MarkReading::There => return Ok(proof(format!("mark={}", stored.mark.key), &held)),
             MarkReading::Absent | MarkReading::NotAsked => {}
             MarkReading::PlaceGone { why } => return Err(unknowable(stored, &why)),
         }
@@ -101,9 +97,23 @@ impl KafkaCommitter {
         if !rest.is_empty() || digest != stored.digest {
             return Err(copy_changed(copy, &format!("expected records={}, found records={}", stored.digest.records, digest.records)));
         }
-        handle.send_mark(&stored.mark.topic, &stored.mark.key)?;
+        handle.drain()?;
+        let rewritten = self.rewritten(&handle)?;
+        let place = rewritten.encode()?;
+        handle.send_mark(&stored.mark.topic, &stored.mark.key, &place)?;
         handle.finish()?;
-        Ok(Proof { text: format!("written again from copy={copy} mark={}", stored.mark.key) })
+        Ok(proof(format!("written again from copy={copy} mark={} as {}", stored.mark.key, rewritten.describe()), &place))
+    }
+
+    /// Where the messages are that an open transaction of ours was just given.
+    fn rewritten(&mut self, handle: &Handle) -> Result<Rewritten> {
+        let described = self.control.describe_transaction(&handle.id)?;
+        let Described::Known(Transaction { producer, .. }) = described else {
+            let what = "the transaction that writes a lost one again is not known to its coordinator";
+            return Err(Error::new(ErrorKind::Retry, codes::TRANSACTION_GONE, what).at(format!("transactional id={}", handle.id)));
+        };
+        let ranges = handle.deliveries.ranges(&self.settings.topics);
+        Ok(Rewritten { id: handle.id.clone(), producer_id: producer.id, producer_epoch: producer.epoch, ranges })
     }
 
     fn sweep_copies(&self, scope: &SweepScope, swept: &mut Swept) -> Result<()> {
@@ -145,9 +155,9 @@ impl Committer for KafkaCommitter {
             return Err(Error::new(ErrorKind::Bug, codes::KAFKA_BUG, what).at(format!("transactional id={}", stored.id)));
         }
         match self.step(&stored)? {
-            Step::Committed { proof } => Ok(Proof { text: proof }),
+            Step::Committed { proof: text } => Ok(proof(text, &self.seen)),
             Step::Pending => match self.control.end_transaction(&stored.id, stored.producer(), Decision::Commit)? {
-                Ended::AsAsked => Ok(Proof { text: format!("EndTxn committed transactional id={} {}", stored.id, stored.producer()) }),
+                Ended::AsAsked => Ok(Proof::seen(format!("EndTxn committed transactional id={} {}", stored.id, stored.producer()))),
                 ended @ (Ended::NotOpen | Ended::Fenced | Ended::UnknownProducer) => Err(Error::new(
                     ErrorKind::Restart,
                     codes::TRANSACTION_GONE,
@@ -167,7 +177,7 @@ impl Committer for KafkaCommitter {
     fn resolve(&mut self, committable: &Committable) -> Result<Resolution> {
         let stored = StoredTransaction::decode(&committable.body)?;
         match self.step(&stored)? {
-            Step::Committed { proof } => Ok(Resolution::Committed(Proof { text: proof })),
+            Step::Committed { proof: text } => Ok(Resolution::Committed(proof(text, &self.seen))),
             Step::Pending => Ok(Resolution::Pending),
             Step::Lost { evidence } => Ok(Resolution::Lost { evidence: format!("{evidence}: {}", stored.describe()) }),
             Step::AskMark => Err(not_known(&stored, "the mark was not looked for")),
@@ -232,6 +242,23 @@ impl Committer for KafkaCommitter {
         self.sweep_copies(scope, &mut swept)?;
         Ok(swept)
     }
+}
+
+/// What became of a transaction, and what its mark holds if it was looked for.
+pub(super) fn step(control: &mut Control, client: &Client, stored: &StoredTransaction) -> Result<(Step, Vec<u8>)> {
+    let described = control.describe_transaction(&stored.id)?.found();
+    let step = resolve::resolve(stored.identity(), &described, &MarkReading::NotAsked);
+    if step != Step::AskMark {
+        return Ok((step, Vec::new()));
+    }
+    // Only now: what is found is final once the coordinator's answer is about something else.
+    let (reading, held) = mark::look_for(client, control, &stored.mark)?;
+    Ok((resolve::resolve(stored.identity(), &described, &reading), held))
+}
+
+/// A proof; a mark that is not an ordinary one tells where the output is.
+fn proof(text: String, held: &[u8]) -> Proof {
+    Proof { text, place: if held == MARKED { Vec::new() } else { held.to_vec() } }
 }
 
 fn not_known(stored: &StoredTransaction, why: &str) -> Error {

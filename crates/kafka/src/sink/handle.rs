@@ -78,9 +78,9 @@ impl Handle {
     }
 
     /// Queues the mark.
-    pub(super) fn send_mark(&self, topic: &str, key: &str) -> Result<()> {
-        let record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, MARK).key(key.as_bytes()).payload(&b"committed"[..]);
-        self.queue(record, key.len())
+    pub(super) fn send_mark(&self, topic: &str, key: &str, held: &[u8]) -> Result<()> {
+        let record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, MARK).key(key.as_bytes()).payload(held);
+        self.queue(record, key.len() + held.len())
     }
 
     fn queue(&self, mut record: BaseRecord<'_, [u8], [u8], usize>, bytes: usize) -> Result<()> {
@@ -112,8 +112,8 @@ impl Handle {
         self.producer.commit_transaction(STEP).map_err(|error| self.failed("see a commit as done", &error))
     }
 
-    /// Has everything acknowledged, and commits.
-    pub(super) fn finish(&self) -> Result<()> {
+    /// Has everything acknowledged.
+    pub(super) fn drain(&self) -> Result<()> {
         let deadline = Instant::now() + STEP;
         // (`flush` looks only each 100 ms.)
         while !self.hear(ACKNOWLEDGED) {
@@ -123,7 +123,12 @@ impl Handle {
             }
         }
         self.hear(Duration::ZERO);
-        self.check()?;
+        self.check()
+    }
+
+    /// Has everything acknowledged, and commits.
+    pub(super) fn finish(&self) -> Result<()> {
+        self.drain()?;
         self.producer.commit_transaction(STEP).map_err(|error| self.failed("commit a transaction", &error))
     }
 

@@ -30,12 +30,12 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long a broker may take for an answer.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// Whether a mark is there, to readers of committed messages. Its transaction must be over.
+/// Whether a mark is there, to readers of committed messages, and what it holds. Its transaction must be over.
 ///
 /// # Errors
 /// `Retry` when the brokers do not answer, or when open transactions of others hide the place for too long.
-pub(super) fn look_for(client: &Client, control: &mut Control, mark: &Mark) -> Result<MarkReading> {
-    let gone = |why: String| Ok(MarkReading::PlaceGone { why });
+pub(super) fn look_for(client: &Client, control: &mut Control, mark: &Mark) -> Result<(MarkReading, Vec<u8>)> {
+    let gone = |why: String| Ok((MarkReading::PlaceGone { why }, Vec::new()));
     match control.topic(&mark.topic)? {
         None => return gone(format!("the topic of marks, {}, does not exist any more", mark.topic)),
         Some(found) if found.id != mark.topic_id => return gone(format!("the topic of marks, {}, was made anew", mark.topic)),
@@ -65,7 +65,7 @@ pub(super) fn look_for(client: &Client, control: &mut Control, mark: &Mark) -> R
             Taken::Message(message) => {
                 reached = reached.max(message.offset() + 1);
                 if message.key() == Some(mark.key.as_bytes()) {
-                    found = Some(message.value().is_some());
+                    found = Some(message.value().map(<[u8]>::to_vec));
                 }
             }
             Taken::End { offset, .. } => reached = reached.max(offset),
@@ -77,7 +77,7 @@ pub(super) fn look_for(client: &Client, control: &mut Control, mark: &Mark) -> R
             return Err(unreadable(mark, what).at(open));
         }
     }
-    Ok(if found.unwrap_or(false) { MarkReading::There } else { MarkReading::Absent })
+    Ok(found.flatten().map_or((MarkReading::Absent, Vec::new()), |held| (MarkReading::There, held)))
 }
 
 #[cold]

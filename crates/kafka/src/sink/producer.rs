@@ -23,7 +23,7 @@ use staunch_types::{Digest, Epoch, Error, ErrorKind, Result, Tick};
 use super::Settings;
 use super::batch::{OutBatch, OutMessage};
 use super::handle::{Handle, STEP};
-use super::stored::{Mark, StoredTransaction};
+use super::stored::{MARKED, Mark, StoredTransaction};
 use super::writer::BATCHES_MAX;
 use crate::codes;
 use crate::control::{Control, Described};
@@ -143,6 +143,8 @@ struct Open {
     copy_name: Option<String>,
     /// Topic, topic id and key of its mark.
     mark: Option<(String, String, String)>,
+    /// The least time of a message, if one has a time.
+    oldest_ms: Option<i64>,
     /// Nothing more is written; acknowledgements are waited for.
     draining: bool,
 }
@@ -291,6 +293,7 @@ impl Work {
         for message in batch.messages() {
             message.digest_bytes(&mut self.scratch);
             open.digest.add(&self.scratch);
+            open.oldest_ms = open.oldest_ms.into_iter().chain(message.timestamp).min();
             if let Some(copy) = &mut open.copy {
                 keep(copy, &message, &mut self.scratch)?;
             }
@@ -306,7 +309,7 @@ impl Work {
             return Err(bug("there is no transaction to mark"));
         };
         let key = format!("{}/g{}/e{epoch}", handle.id, self.context.generation);
-        handle.send_mark(&topic, &key)?;
+        handle.send_mark(&topic, &key, MARKED)?;
         open.mark = Some((topic, topic_id, key));
         Ok(())
     }
@@ -337,6 +340,8 @@ impl Work {
         let stored = StoredTransaction {
             job: self.context.job.to_string(),
             sink: self.context.sink.to_string(),
+            brokers: self.settings.client.brokers.clone(),
+            topics: self.settings.topics.clone(),
             id: handle.id.clone(),
             producer_id: identity.producer.id,
             producer_epoch: identity.producer.epoch,
@@ -346,6 +351,7 @@ impl Work {
             ranges: handle.deliveries.ranges(&self.settings.topics),
             copy: open.copy_name,
             digest: open.digest,
+            oldest_ms: open.oldest_ms.map_or(identity.start_ms, |oldest| oldest.min(identity.start_ms)),
         };
         Ok(Committable {
             epoch,

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use staunch_format::ledger::{Body, CommitOutcome, Committed, LedgerEntry, Origin, Outcome, Sealed};
 use staunch_types::{Digest, Epoch, Result};
 
-use crate::epochs::Epochs;
 use crate::job_folder::{Entry, JobFolder};
+use crate::options::Epochs;
 use crate::output::{self, Format, Table};
 
 /// Options of `staunch ledger`.

@@ -6,13 +6,13 @@
 #![allow(clippy::disallowed_methods, reason = "a program for people reads the working directory, starts children and ends with a code")]
 
 mod job_folder;
-mod epochs;
+mod options;
 mod output;
 mod checkpoints;
 mod ledger;
 mod verify;
 mod inspect;
-mod transactions;
+mod txn;
 mod bench;
 mod demo;
 
@@ -46,17 +46,11 @@ enum Command {
     Verify(verify::Options),
     /// Outside transactions and files of a job
     #[command(subcommand)]
-    Txn(Transactions),
+    Txn(txn::Command),
     /// Run a benchmark
     Bench(bench::Options),
     #[command(hide = true)]
     DemoWorker(demo::WorkerOptions),
-}
-
-#[derive(Subcommand)]
-enum Transactions {
-    /// List output in doubt: named by a durable epoch, not recorded as committed
-    List(transactions::Options),
 }
 
 fn main() -> ExitCode {
@@ -66,7 +60,7 @@ fn main() -> ExitCode {
         Command::Inspect(options) => inspect::run(&options),
         Command::Ledger(options) => ledger::run(&options),
         Command::Verify(options) => verify::run(&options),
-        Command::Txn(Transactions::List(options)) => transactions::run(&options),
+        Command::Txn(command) => txn::run(&command),
         Command::Bench(options) => bench::run(&options),
         Command::DemoWorker(options) => demo::work(&options),
     };

@@ -17,8 +17,9 @@ use clap::Args;
 use staunch_engine::runtime::TemporaryDirectory;
 use staunch_types::{Error, ErrorKind, Result};
 
-use crate::epochs::Epochs;
 use crate::job_folder::JobFolder;
+use crate::options::BrokerOptions;
+use crate::options::Epochs;
 use crate::output;
 use crate::verify::{Report, verify};
 
@@ -91,7 +92,7 @@ fn show(options: &Options, places: &Places) -> Result<String> {
         compare::compare("late", &places.output.join(worker::LATE), data::EXPECTED_LATE)?,
     ];
     let folder = JobFolder::open(&places.checkpoints)?;
-    let report = verify(&folder, Epochs::ALL)?;
+    let report = verify(&folder, Epochs::ALL, &BrokerOptions::default())?;
     output::print(&report.render());
     compared.iter().for_each(|one| output::print(&one.render()));
     judge(rows, &report, &compared)?;

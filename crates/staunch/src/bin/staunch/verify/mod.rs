@@ -20,8 +20,9 @@ use std::process::ExitCode;
 use clap::Args;
 use staunch_types::Result;
 
-use crate::epochs::Epochs;
 use crate::job_folder::JobFolder;
+use crate::options::BrokerOptions;
+use crate::options::Epochs;
 use crate::output::{self, Format};
 
 pub(crate) use report::Report;
@@ -34,6 +35,8 @@ pub(crate) struct Options {
     /// Only what these epochs stored and wrote: 7, 3..9 (both included), 3.., ..9; the chain is checked as a whole in any case
     #[arg(long, value_name = "A..B")]
     epochs: Option<Epochs>,
+    #[command(flatten)]
+    brokers: BrokerOptions,
     /// Form of the answer
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -45,7 +48,7 @@ pub(crate) struct Options {
 /// `Invalid` when there is no such job; `Restart` when it cannot be read.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let folder = JobFolder::open(&options.path)?;
-    let report = verify(&folder, options.epochs.unwrap_or(Epochs::ALL))?;
+    let report = verify(&folder, options.epochs.unwrap_or(Epochs::ALL), &options.brokers)?;
     match options.format {
         Format::Json => output::print_json(&report),
         Format::Table => output::print(&report.render()),
@@ -60,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 ///
 /// # Errors
 /// `Restart` when something cannot be read that is there.
-pub(crate) fn verify(folder: &JobFolder, epochs: Epochs) -> Result<Report> {
+pub(crate) fn verify(folder: &JobFolder, epochs: Epochs, brokers: &BrokerOptions) -> Result<Report> {
     let ledger = folder.ledger()?;
     let mut report = Report::new(folder, &ledger);
     if let Some(error) = &ledger.broken {
@@ -68,6 +71,6 @@ pub(crate) fn verify(folder: &JobFolder, epochs: Epochs) -> Result<Report> {
     }
     let manifests = stored::check(folder, &ledger, epochs, &mut report)?;
     timeline::follow(folder, &ledger, &manifests, epochs, &mut report);
-    sinks::audit(folder, &ledger, &manifests, epochs, &mut report)?;
+    sinks::audit(folder, &ledger, &manifests, (epochs, brokers), &mut report)?;
     Ok(report)
 }

@@ -1,37 +1,81 @@
 //! The output is what was written: each sink's outputs are read again by the code of its kind.
 //!
+//! Owns: what the ledger expects of each sink, and which code looks at which kind. Does not own: the looking, one module for each kind.
+//!
 //! An output whose commit is recorded must be there, and nothing beside it. One in doubt may be there or still be prepared: the job commits it
-//! when it starts again. And the job may be running: a file that no epoch named when the ledger was read may be named by a newer one.
+//! when it starts again. And the job may be running: what no epoch named when the ledger was read may be named by a newer one.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+mod files;
+#[cfg(feature = "kafka")]
+mod kafka;
 
-use staunch_engine::runtime::SystemFiles;
-use staunch_files::{AuditScope, FILE_SINK_KIND, Finding};
+use std::collections::BTreeMap;
+
+use staunch_files::FILE_SINK_KIND;
 use staunch_format::CommittableId;
-use staunch_format::ledger::CommittableTotal;
+use staunch_format::ledger::{Body, CommittableTotal, Outcome};
 use staunch_format::manifest::Manifest;
-use staunch_types::{Digest, Epoch, Error, ErrorKind, Result};
+use staunch_types::{Digest, Epoch, Result};
 
 use super::Report;
-use super::timeline::accepted_lost;
-use crate::epochs::Epochs;
 use crate::job_folder::{JobFolder, Ledger};
+use crate::options::BrokerOptions;
+use crate::options::Epochs;
 
 /// What is to be found of one sink.
 #[derive(Default)]
-struct Expected<'a> {
+pub(super) struct Expected<'a> {
     kind: &'a str,
-    committed: Vec<&'a [u8]>,
-    in_doubt: Vec<&'a [u8]>,
-    /// Of all outputs, also of epochs that were not chosen: the epoch by the description.
+    /// All that the ledger names and whose bytes for the sink are kept, also of epochs that were not chosen.
+    outputs: Vec<Output<'a>>,
+    /// Of all outputs: the epoch by the description.
     epochs: BTreeMap<&'a str, Epoch>,
-    /// Descriptions of outputs in doubt.
-    doubtful: BTreeSet<&'a str>,
+    in_doubt: u64,
     /// Outputs of an older version's epochs, whose bytes for the sink are gone with their manifest.
     unknown: u64,
     accepted_lost: u64,
 }
+
+/// An output that the ledger names.
+#[cfg_attr(not(feature = "kafka"), allow(dead_code, reason = "what files need is in their bodies"))]
+struct Output<'a> {
+    epoch: Epoch,
+    body: &'a [u8],
+    digest: Digest,
+    /// Where it is, if it was written again; else empty.
+    place: &'a [u8],
+    fate: Fate,
+    /// Whether its epoch was chosen.
+    chosen: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Committed,
+    InDoubt,
+    AcceptedLost,
+}
+
+/// What the code of a kind works with.
+#[cfg_attr(not(feature = "kafka"), allow(dead_code, reason = "only brokers have options"))]
+struct Look<'a> {
+    folder: &'a JobFolder,
+    sink: &'a str,
+    expected: &'a Expected<'a>,
+    /// All that the ledger names is known: what is there beside it should not be.
+    whole: bool,
+    brokers: &'a BrokerOptions,
+}
+
+/// Looks at the outputs of one sink.
+type Auditor = fn(&Look<'_>, &mut Report) -> Result<()>;
+
+/// The code for each kind that this build can read.
+const AUDITORS: &[(&str, Auditor)] = &[
+    (FILE_SINK_KIND, files::audit),
+    #[cfg(feature = "kafka")]
+    (staunch_kafka::KAFKA_SINK_KIND, kafka::audit),
+];
 
 /// Reads the output of all sinks again.
 ///
@@ -41,12 +85,12 @@ pub(super) fn audit(
     folder: &JobFolder,
     ledger: &Ledger,
     manifests: &BTreeMap<Epoch, Manifest>,
-    epochs: Epochs,
+    (epochs, brokers): (Epochs, &BrokerOptions),
     report: &mut Report,
 ) -> Result<()> {
-    for (sink, expected) in expected(ledger, manifests, epochs) {
-        let part = report.sinks.entry(sink.to_owned()).or_default();
-        part.in_doubt = expected.doubtful.len() as u64;
+    for (sink, expected) in &expected(ledger, manifests, epochs) {
+        let part = report.sinks.entry((*sink).to_owned()).or_default();
+        part.in_doubt = expected.in_doubt;
         part.accepted_lost = expected.accepted_lost;
         part.outputs_unproven = expected.unknown;
         if expected.unknown > 0 {
@@ -55,120 +99,68 @@ pub(super) fn audit(
         if expected.accepted_lost > 0 {
             report.note(format!("sink {sink}: {} outputs are lost, which a person has accepted", expected.accepted_lost));
         }
-        if expected.kind == FILE_SINK_KIND {
-            let whole = epochs.is_all() && ledger.broken.is_none() && expected.unknown == 0;
-            match files(sink, &expected, whole, report) {
-                Ok(findings) => tell(folder, sink, &expected, findings, report)?,
-                Err(error) => report.find(error.at(format!("sink={sink}"))),
-            }
-        } else {
-            let outputs = (expected.committed.len() + expected.in_doubt.len()) as u64;
-            report.sinks.entry(sink.to_owned()).or_default().outputs_unproven += outputs;
-            report.unproven(format!("sink {sink}: this build cannot read output of kind \"{}\" again", expected.kind));
+        let whole = epochs.is_all() && ledger.broken.is_none() && expected.unknown == 0;
+        let look = Look { folder, sink, expected, whole, brokers };
+        match AUDITORS.iter().find(|(kind, _)| *kind == expected.kind) {
+            Some((_, auditor)) => auditor(&look, report)?,
+            None => look.unproven(report, &unreadable(expected.kind)),
         }
     }
     Ok(())
 }
 
+fn unreadable(kind: &str) -> String {
+    match kind {
+        "kafka" => "this build cannot read kind kafka; build with --features kafka (`make staunch`)".into(),
+        kind => format!("this build cannot read output of kind \"{kind}\" again"),
+    }
+}
+
+impl Look<'_> {
+    /// Nothing of the sink could be looked at.
+    fn unproven(&self, report: &mut Report, why: &str) {
+        let outputs = self.expected.outputs.iter().filter(|o| o.chosen && o.fate != Fate::AcceptedLost).count() as u64;
+        report.sinks.entry(self.sink.to_owned()).or_default().outputs_unproven += outputs;
+        report.unproven(format!("sink {}: {why}", self.sink));
+    }
+}
+
 fn expected<'a>(ledger: &'a Ledger, manifests: &'a BTreeMap<Epoch, Manifest>, epochs: Epochs) -> BTreeMap<&'a str, Expected<'a>> {
     let bodies: BTreeMap<&CommittableId, &[u8]> =
         manifests.values().flat_map(|m| &m.committables).map(|c| (&c.id, c.body.0.as_slice())).collect();
-    let (recorded, lost) = (ledger.committed(), accepted_lost(ledger));
+    let (recorded, outcomes) = (ledger.committed(), outcomes(ledger));
     let mut all: BTreeMap<&str, Expected<'_>> = BTreeMap::new();
     for sealed in ledger.seals() {
         let epoch = sealed.attempt.epoch;
         for total in &sealed.committables {
-            let CommittableTotal { id, kind, description, body, .. } = total;
+            let CommittableTotal { id, kind, description, body, digest } = total;
             let sink = all.entry(id.sink.as_str()).or_default();
             sink.kind = kind;
             sink.epochs.insert(description, epoch);
-            let is_lost = lost.contains(id);
-            if !recorded.contains(&epoch) {
-                sink.doubtful.insert(description);
-            }
-            if !epochs.contains(epoch) {
-                continue;
-            }
+            let (fate, place) = match outcomes.get(id) {
+                Some(Outcome::AcceptedLost { .. }) => (Fate::AcceptedLost, &[][..]),
+                Some(Outcome::Committed { place, .. } | Outcome::Resent { place, .. }) => (Fate::Committed, place.0.as_slice()),
+                None if recorded.contains(&epoch) => (Fate::Committed, &[][..]),
+                None => (Fate::InDoubt, &[][..]),
+            };
+            let chosen = epochs.contains(epoch);
+            sink.in_doubt += u64::from(fate == Fate::InDoubt);
+            sink.accepted_lost += u64::from(chosen && fate == Fate::AcceptedLost);
             let kept = (!body.0.is_empty()).then_some(body.0.as_slice());
             match kept.or_else(|| bodies.get(id).copied()) {
-                _ if is_lost => sink.accepted_lost += 1,
-                None => sink.unknown += 1,
-                Some(body) if recorded.contains(&epoch) => sink.committed.push(body),
-                Some(body) => sink.in_doubt.push(body),
+                Some(body) => sink.outputs.push(Output { epoch, body, digest: *digest, place, fate, chosen }),
+                None => sink.unknown += u64::from(chosen && fate != Fate::AcceptedLost),
             }
         }
     }
     all
 }
 
-/// Reads the files of one sink again; what is not as it should be.
-fn files(sink: &str, expected: &Expected<'_>, whole: bool, report: &mut Report) -> Result<Vec<Finding>> {
-    let scope = if whole { AuditScope::WholeLedger } else { AuditScope::Part };
-    let committed = staunch_files::audit(&SystemFiles, expected.committed.iter().copied(), scope)?;
-    let look = || staunch_files::audit(&SystemFiles, expected.in_doubt.iter().copied(), AuditScope::Part);
-    let mut in_doubt = look()?;
-    if in_doubt.findings.iter().any(|f| matches!(f, Finding::Missing { .. })) {
-        // Missed under both of its names: it may have been renamed in between.
-        in_doubt = look()?;
-    }
-    let mut lines = Digest::default();
-    lines.merge(&committed.lines);
-    lines.merge(&in_doubt.lines);
-    report.sinks.entry(sink.to_owned()).or_default().read(committed.files + in_doubt.files, &lines);
-    let of_doubtful = in_doubt.findings.into_iter().filter(|f| !matches!(f, Finding::Hidden { .. }));
-    Ok(committed.findings.into_iter().chain(of_doubtful).collect())
-}
-
-/// Reports what is still so now.
-fn tell(folder: &JobFolder, sink: &str, expected: &Expected<'_>, findings: Vec<Finding>, report: &mut Report) -> Result<()> {
-    let named = if findings.is_empty() { BTreeSet::new() } else { named_by_now(&folder.ledger()?) };
-    for finding in findings {
-        let path = path_of(&finding).display().to_string();
-        if matches!(finding, Finding::Unnamed { .. }) && named.contains(&path) {
-            continue;
-        }
-        let epoch = expected.epochs.get(path.as_str()).map(|epoch| format!(" epoch={epoch}")).unwrap_or_default();
-        report.find(deviation(&finding).at(format!("sink={sink}{epoch} file={path}")));
-    }
-    Ok(())
-}
-
-/// The descriptions of all outputs that any epoch names.
-fn named_by_now(ledger: &Ledger) -> BTreeSet<String> {
-    ledger.seals().flat_map(|s| &s.committables).map(|c| c.description.clone()).collect()
-}
-
-fn path_of(finding: &Finding) -> &Path {
-    match finding {
-        Finding::Missing { path, .. }
-        | Finding::Hidden { path, .. }
-        | Finding::Changed { path, .. }
-        | Finding::Rewritten { path, .. }
-        | Finding::Unreadable { path, .. }
-        | Finding::Unnamed { path } => path,
-    }
-}
-
-fn deviation(finding: &Finding) -> Error {
-    let (what, data) = match finding {
-        Finding::Missing { records, .. } => (format!("a committed file is gone, with {records} records"), "its records are lost"),
-        Finding::Hidden { .. } => ("a file that is recorded as committed is still hidden".into(), "its records are not visible"),
-        Finding::Changed { expected, found, .. } => changed(expected, found),
-        Finding::Rewritten { what, .. } => (format!("the records of a file are there, but {what}"), "no record is lost or doubled"),
-        Finding::Unreadable { cause, .. } => {
-            (format!("a committed file cannot be read: {cause}"), "whether its records are there is not known")
-        }
-        Finding::Unnamed { .. } => ("a file of this sink is named by no epoch".into(), "its records are there twice, or without a commit"),
-    };
-    Error::new(ErrorKind::Corrupt, "C307", what).data(data).remedy("find out who changed the output, and bring the file back from a copy")
-}
-
-fn changed(expected: &Digest, found: &Digest) -> (String, &'static str) {
-    let (written, there) = (expected.records, found.records);
-    let data = match there.cmp(&written) {
-        std::cmp::Ordering::Less => "records are lost",
-        std::cmp::Ordering::Greater => "records are doubled or added",
-        std::cmp::Ordering::Equal => "records are changed",
-    };
-    (format!("a committed file is changed: {written} records were written, {there} are there"), data)
+/// What became of each committable, by the records of commits.
+fn outcomes(ledger: &Ledger) -> BTreeMap<&CommittableId, &Outcome> {
+    let records = ledger.entries.iter().filter_map(|entry| match &entry.stored.body {
+        Body::Committed(committed) => Some(committed),
+        Body::Claimed(_) | Body::Sealed(_) | Body::Stopped(_) => None,
+    });
+    records.flat_map(|committed| &committed.outcomes).map(|outcome| (&outcome.id, &outcome.outcome)).collect()
 }

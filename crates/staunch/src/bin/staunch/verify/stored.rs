@@ -11,8 +11,8 @@ use staunch_format::manifest::{Manifest, Segment};
 use staunch_types::{Epoch, Error, Result};
 
 use super::Report;
-use crate::epochs::Epochs;
 use crate::job_folder::{JobFolder, Ledger, Stored};
+use crate::options::Epochs;
 
 /// A stretch of an object: its path, first byte, bytes and checksum.
 type Stretch = (String, u64, u64, u32);

@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use staunch_format::CommittableId;
 use staunch_format::Reason;
-use staunch_format::ledger::{Body, Committed, Origin, Outcome, Sealed};
+use staunch_format::ledger::{Body, Committed, Origin, Sealed};
 use staunch_format::manifest::Manifest;
 use staunch_types::{Epoch, Error, ErrorKind, Name};
 
 use super::Report;
-use crate::epochs::Epochs;
 use crate::job_folder::{JobFolder, Ledger};
+use crate::options::Epochs;
 
 /// What holds at an epoch.
 #[derive(Clone, Default)]
@@ -236,21 +236,6 @@ fn other_than_named(sealed: &Sealed, committed: &Committed) -> Option<Error> {
             .data("it is not certain which output is visible")
             .remedy("keep the ledger as evidence, and report it"),
     )
-}
-
-/// The outputs that a person accepted as lost.
-pub(super) fn accepted_lost(ledger: &Ledger) -> BTreeSet<CommittableId> {
-    let mut all = BTreeSet::new();
-    for entry in &ledger.entries {
-        if let Body::Committed(committed) = &entry.stored.body {
-            let lost = committed.outcomes.iter().filter(|o| match o.outcome {
-                Outcome::AcceptedLost { .. } => true,
-                Outcome::Committed { .. } | Outcome::Resent { .. } => false,
-            });
-            all.extend(lost.map(|o| o.id.clone()));
-        }
-    }
-    all
 }
 
 #[cfg(test)]

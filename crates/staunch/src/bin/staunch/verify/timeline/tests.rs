@@ -147,7 +147,7 @@ fn a_record_of_commits_must_speak_of_what_was_named() {
     let outcome = |total: &CommittableTotal, records: u64| staunch_format::ledger::CommitOutcome {
         id: total.id.clone(),
         digest: digest(records),
-        outcome: Outcome::Committed { proof: String::new() },
+        outcome: staunch_format::ledger::Outcome::Committed { proof: String::new(), place: staunch_format::Opaque::default() },
     };
     let committed = |outcomes| Committed { epoch: Epoch(1), outcomes };
     assert!(other_than_named(&sealed, &committed(vec![outcome(&sealed.committables[0], 10)])).is_none());
