@@ -1,7 +1,7 @@
 //! Kafka to Kafka: our job beside a bare loop over librdkafka and beside Flink, on one broker, in one run.
 //!
 //! usage: cargo bench -p staunch-kafka-bench -- [--name value …]
-//!   --passes 3   --rows copy-100B-1p,window-100B-1p,latency,…   --engines loop,loop-batched,staunch,flink   --scale 1   --seconds 25
+//!   --passes 3   --rows copy-100B-1p,window-100B-1p,latency-1p,mark,…   --engines loop,loop-batched,staunch,flink   --scale 1   --seconds 25
 //!
 //! Owns: the order in which things are measured. A rate is that of the output as the broker dates it, after the first part of it, in which
 //! programs warm up; the output is read with `read_committed` and checked: everything once.
@@ -14,6 +14,7 @@ mod bare;
 mod job;
 mod flink;
 mod latency;
+mod mark;
 mod usage;
 mod options;
 mod report;
@@ -66,6 +67,9 @@ fn measure(options: &Options) -> Result<()> {
     }
     for pass in 0..options.passes {
         for work in &options.rows {
+            if let Work::Mark = work {
+                mark::measure(&cluster, pass)?.iter().try_for_each(|times| report.add_mark(times))?;
+            }
             let mut engines = options.engines.clone();
             if pass % 2 == 1 {
                 engines.reverse();
@@ -76,7 +80,7 @@ fn measure(options: &Options) -> Result<()> {
                     Work::Latency(probe) if engine == Engine::Staunch || engine == Engine::Flink => {
                         report.add_latency(latency::measure(&cluster, probe, engine, pass)?)?;
                     }
-                    Work::Latency(_) => {}
+                    Work::Latency(_) | Work::Mark => {}
                 }
             }
         }

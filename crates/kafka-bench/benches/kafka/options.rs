@@ -38,13 +38,14 @@ impl Engine {
 pub(crate) enum Work {
     Throughput(Row),
     Latency(Probe),
+    Mark,
 }
 
 impl Work {
     pub(crate) fn row(&self) -> Option<Row> {
         match self {
             Work::Throughput(row) => Some(*row),
-            Work::Latency(_) => None,
+            Work::Latency(_) | Work::Mark => None,
         }
     }
 
@@ -52,6 +53,7 @@ impl Work {
         match self {
             Work::Throughput(row) => row.name(),
             Work::Latency(probe) => probe.name(),
+            Work::Mark => "kafka-mark".into(),
         }
     }
 }
@@ -65,7 +67,7 @@ pub(crate) struct Options {
     pub(crate) results: Option<PathBuf>,
 }
 
-/// All that is measured: copies and windows, and the latency of copies.
+/// All that is measured: copies and windows, the latency of copies, and what a mark costs.
 fn rows(scale: f64, seconds: u64) -> Vec<Work> {
     let shapes = [
         (Kind::Copy, 100, 1, 6_000_000.0),
@@ -78,6 +80,7 @@ fn rows(scale: f64, seconds: u64) -> Vec<Work> {
     let row = |(kind, value_bytes, partitions, records)| Row { kind, value_bytes, partitions, records: (records * scale) as u64 };
     let mut all: Vec<Work> = shapes.into_iter().map(|shape| Work::Throughput(row(shape))).collect();
     all.extend([1, 8].map(|partitions| Work::Latency(Probe { partitions, rate: 20_000, seconds, skipped: seconds * 2 / 5 })));
+    all.push(Work::Mark);
     all
 }
 

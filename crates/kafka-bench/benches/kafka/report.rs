@@ -6,9 +6,11 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
+use hdrhistogram::Histogram;
 
 use crate::Costs;
 use crate::latency::Latencies;
+use crate::mark::Times;
 use crate::options::{Engine, Options};
 use crate::workload::Row;
 
@@ -73,6 +75,20 @@ impl Report {
         ))?;
         self.latency.entry((run.probe.name(), run.engine)).or_default().push([p50, p99, p999, most]);
         Ok(())
+    }
+
+    /// Prints what a transaction took, with its mark or without.
+    pub(crate) fn add_mark(&mut self, times: &Times) -> Result<()> {
+        let at = |of: &Histogram<u64>, quantile: f64| of.value_at_quantile(quantile) as f64 / 1e3;
+        self.print(&format!(
+            "RESULT name=kafka-mark engine=loop mark={} transactions={} prepare_p50_ms={:.2} prepare_p99_ms={:.2} commit_p50_ms={:.2} commit_p99_ms={:.2}",
+            if times.has_mark { "yes" } else { "no" },
+            times.prepare.len(),
+            at(&times.prepare, 0.5),
+            at(&times.prepare, 0.99),
+            at(&times.commit, 0.5),
+            at(&times.commit, 0.99),
+        ))
     }
 
     /// Prints the medians, and what ours is of the others: of the rate, of both processor times.
