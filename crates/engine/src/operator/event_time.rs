@@ -136,8 +136,9 @@ struct Split {
     idle: bool,
 }
 
-/// The slot of records that come from no split: the step stands behind an exchange.
+/// The slot of records that come from no split: the step stands behind an exchange. They are kept as those of a split without a name.
 const NO_SLOT: u32 = u32::MAX;
+const NO_ID: &str = "";
 
 /// The node of [`EventTime`].
 pub struct EventTimeNode<F, N> {
@@ -199,8 +200,11 @@ impl<F, N> EventTimeNode<F, N> {
         next
     }
 
+    /// The clocks to keep. Splits that were being read are open again before the first barrier; records behind an exchange may not have
+    /// come by then.
     fn clocks(&self) -> Clocks {
-        Clocks { splits: self.splits.iter().filter(|s| s.greatest != Timestamp::MIN).map(|s| (s.id.clone(), s.greatest)).collect() }
+        let open = self.splits.iter().filter(|s| s.greatest != Timestamp::MIN).map(|s| (s.id.clone(), s.greatest));
+        Clocks { splits: self.known.get(NO_ID).map(|at| (NO_ID.to_owned(), *at)).into_iter().chain(open).collect() }
     }
 }
 
@@ -209,7 +213,7 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
     fn push(&mut self, value: In, _time: Timestamp) {
         let time = self.named.run(|| (self.assign)(&value));
         if self.splits.is_empty() {
-            self.open(NO_SLOT, "");
+            self.open(NO_SLOT, NO_ID);
             self.current = 0;
         }
         let split = &mut self.splits[self.current];
@@ -396,6 +400,17 @@ mod tests {
         control(&mut node, &Control::SplitBegan(1));
         node.push(100, Timestamp::MIN);
         assert_eq!(heard(&mut node, 20 * IDLE_MS), [Some(99)], "its records are not late");
+    }
+
+    #[test]
+    fn behind_an_exchange_the_clock_is_kept_before_the_first_record_comes() {
+        let mut node = node(0);
+        node.known = BTreeMap::from([(NO_ID.to_owned(), Timestamp(500)), ("split-of-another-task".to_owned(), Timestamp(700))]);
+        assert_eq!(node.clocks().splits, BTreeMap::from([(NO_ID.to_owned(), Timestamp(500))]));
+        node.push(100, Timestamp::MIN);
+        assert_eq!(heard(&mut node, 0), [Some(499)], "and the watermark goes on from it");
+        node.push(600, Timestamp::MIN);
+        assert_eq!(node.clocks().splits, BTreeMap::from([(NO_ID.to_owned(), Timestamp(600))]));
     }
 
     #[test]
