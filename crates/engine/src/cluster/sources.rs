@@ -193,8 +193,7 @@ impl SourceDriver {
     fn step(&mut self, now: Tick, event: Event<SplitKey>, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {
         let mut effects = Vec::new();
         self.splits.step(now, event, &mut effects);
-        // What one reader gets at once is one mail: between two, the clock of the first split could send a watermark on that makes the
-        // records of the second late.
+        // What one reader gets at once is one mail, so that it opens all of it at once.
         let mut assigned: BTreeMap<u32, Vec<SplitBytes>> = BTreeMap::new();
         let mut told_the_end = Vec::new();
         for effect in effects {

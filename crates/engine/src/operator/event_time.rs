@@ -232,9 +232,7 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
 
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
         match control {
-            Control::SplitOpened { slot, id } => {
-                self.open(*slot, id);
-            }
+            Control::SplitsOpened(splits) => splits.iter().for_each(|split| self.open(split.slot, &split.id)),
             Control::SplitBegan(slot) => {
                 if let Some(at) = self.splits.iter().position(|s| s.slot == *slot) {
                     self.current = at;
@@ -314,8 +312,11 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use staunch_types::{KeyGroupCount, TaskId};
 
+    use super::super::OpenedSplit;
     use super::*;
 
     /// What came through.
@@ -357,10 +358,12 @@ mod tests {
             idle_due: false,
             next: Heard::default(),
         };
-        for slot in 0..splits {
-            control(&mut node, &Control::SplitOpened { slot, id: format!("split-{slot}").into() });
-        }
+        control(&mut node, &opened(0..splits));
         node
+    }
+
+    fn opened(slots: Range<u32>) -> Control {
+        Control::SplitsOpened(slots.map(|slot| OpenedSplit { slot, id: format!("split-{slot}") }).collect())
     }
 
     fn context(at_ms: u64) -> TaskContext {
@@ -448,7 +451,7 @@ mod tests {
         node.push(500, Timestamp::MIN);
         control(&mut node, &Control::SplitEnded(0));
         assert_eq!(heard(&mut node, 0), [], "another split may follow and begin earlier");
-        control(&mut node, &Control::SplitOpened { slot: 1, id: "split-1".into() });
+        control(&mut node, &opened(1..2));
         control(&mut node, &Control::SplitBegan(1));
         node.push(100, Timestamp::MIN);
         assert_eq!(heard(&mut node, 0), [Some(99)], "its records are not late");
@@ -469,7 +472,7 @@ mod tests {
         node.push(500, Timestamp::MIN);
         control(&mut node, &Control::SplitEnded(0));
         control(&mut node, &Control::Idle);
-        control(&mut node, &Control::SplitOpened { slot: 1, id: "split-1".into() });
+        control(&mut node, &opened(1..2));
         assert_eq!(heard(&mut node, 0), []);
     }
 }

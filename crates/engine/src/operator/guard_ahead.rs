@@ -174,7 +174,7 @@ impl<In: Send, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for Guard
 
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
         match control {
-            Control::SplitOpened { slot, id } => self.open(*slot, id),
+            Control::SplitsOpened(splits) => splits.iter().for_each(|split| self.open(split.slot, &split.id)),
             Control::SplitBegan(slot) => self.current = self.position(*slot).unwrap_or(self.current),
             Control::SplitEnded(slot) => {
                 self.splits.retain(|split| split.slot != *slot);
