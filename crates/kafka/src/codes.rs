@@ -71,6 +71,8 @@ pub const TOKEN_UNREADABLE: &str = "K057";
 pub const NOT_KNOWN_YET: &str = "K058";
 /// A topic does not exist.
 pub const TOPIC_MISSING: &str = "K059";
+/// A message is larger than the topic or the client allows.
+pub const MESSAGE_TOO_LARGE: &str = "K066";
 /// A newer generation has taken a transactional id over.
 pub const FENCED: &str = "K060";
 /// A line of a file with settings cannot be used.

@@ -75,7 +75,7 @@ pub enum StartAt {
 pub enum StopAt {
     /// Never.
     Never,
-    /// At the end that partitions have when the job starts.
+    /// At the end that partitions have when the job starts, transactions included that are open then: they are waited for.
     Latest,
     /// Before these offsets, by topic and partition; at the end where none is given.
     Offsets(BTreeMap<(String, i32), i64>),

@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdkafka::ClientContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message as _;
 use rdkafka::producer::{DeliveryResult, ProducerContext};
 
@@ -19,11 +20,29 @@ pub(super) struct Deliveries(Arc<Mutex<Delivered>>);
 
 #[derive(Default)]
 struct Delivered {
-    refused: Option<String>,
+    refused: Option<Refused>,
     /// First and last offset and the number of messages, by topic and partition.
     ranges: Vec<Vec<Option<(i64, i64, u64)>>>,
     /// Partition and offset.
     mark: Option<(i32, i64)>,
+}
+
+/// Why a message did not become part of its transaction.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refused {
+    /// Written again, it would be as large.
+    pub(super) is_too_large: bool,
+    /// The client's or the broker's words, and the message.
+    pub(super) what: String,
+}
+
+impl Refused {
+    /// Refused with an error; the place names the message.
+    pub(super) fn new(error: &KafkaError, place: &str) -> Refused {
+        let code = error.rdkafka_error_code();
+        let is_too_large = matches!(code, Some(RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::InvalidMessageSize));
+        Refused { is_too_large, what: format!("{error}: {place}") }
+    }
 }
 
 impl ClientContext for Deliveries {}
@@ -40,7 +59,7 @@ impl ProducerContext for Deliveries {
                 let key = message.key().map(|key| String::from_utf8_lossy(&key[..key.len().min(100)]).into_owned());
                 let bytes = message.payload().map_or(0, <[u8]>::len);
                 let topic = message.topic();
-                delivered.refused.get_or_insert_with(|| format!("{error}: topic={topic} key={key:?} bytes={bytes}"));
+                delivered.refused.get_or_insert_with(|| Refused::new(error, &format!("topic={topic} key={key:?} bytes={bytes}")));
             }
         }
     }
@@ -53,7 +72,7 @@ impl Deliveries {
     }
 
     /// The first message that was refused, if one was.
-    pub(super) fn refused(&self) -> Option<String> {
+    pub(super) fn refused(&self) -> Option<Refused> {
         self.inside().refused.clone()
     }
 

@@ -15,7 +15,7 @@ use staunch_types::{Error, ErrorKind, Result};
 
 use super::Settings;
 use super::batch::OutMessage;
-use super::deliveries::{Deliveries, MARK};
+use super::deliveries::{Deliveries, MARK, Refused};
 use crate::codes;
 
 /// How long a broker may take for one step of a transaction.
@@ -94,7 +94,13 @@ impl Handle {
                 }
                 Err((error, back)) => {
                     let key = back.key.map(|key| String::from_utf8_lossy(&key[..key.len().min(100)]).into_owned());
-                    return Err(self.failed("queue a message", &error).at(format!("topic={} key={key:?} bytes={bytes}", back.topic)));
+                    let place = format!("topic={} key={key:?} bytes={bytes}", back.topic);
+                    let refused = Refused::new(&error, &place);
+                    return Err(if refused.is_too_large {
+                        self.refused(&refused)
+                    } else {
+                        self.failed("queue a message", &error).at(place)
+                    });
                 }
             }
         }
@@ -133,22 +139,28 @@ impl Handle {
     }
 
     /// # Errors
-    /// `Restart` when a message was refused.
+    /// `Restart` when a message was refused, `Invalid` when it is too large.
     pub(super) fn check(&self) -> Result<()> {
         match self.deliveries.refused() {
             None => Ok(()),
-            Some(what) => Err(self.refused(&what)),
+            Some(refused) => Err(self.refused(&refused)),
         }
     }
 
     #[cold]
-    pub(super) fn refused(&self, what: &str) -> Error {
-        Error::new(ErrorKind::Restart, codes::MESSAGE_REFUSED, format!("a message was refused: {what}"))
-            .at(format!("transactional id={}", self.id))
-            .data("nothing of the present epoch is visible; what is committed is whole")
-            .remedy(
-                "see the cause; a message that is too large needs a larger message.max.bytes at the topic and in the settings of the sink",
-            )
+    pub(super) fn refused(&self, refused: &Refused) -> Error {
+        let Refused { is_too_large, what } = refused;
+        let error = if *is_too_large {
+            // Written again it would be as large: the job ends, and does not go round in circles.
+            Error::new(ErrorKind::Invalid, codes::MESSAGE_TOO_LARGE, format!("a message is larger than it may be: {what}"))
+                .data("nothing of the present epoch is visible; what is committed is whole; started again, the job comes to this record again")
+                .remedy("raise max.message.bytes of the topic and message.max.bytes of the sink, or send such records elsewhere before the sink")
+        } else {
+            Error::new(ErrorKind::Restart, codes::MESSAGE_REFUSED, format!("a message was refused: {what}"))
+                .data("nothing of the present epoch is visible; what is committed is whole")
+                .remedy("see the cause, and whether the brokers can be reached")
+        };
+        error.at(format!("transactional id={}", self.id))
     }
 
     #[cold]

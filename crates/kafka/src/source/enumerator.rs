@@ -29,6 +29,8 @@ pub struct KafkaEnumerator {
     settings: Settings,
     control: Control,
     consumer: BaseConsumer,
+    /// Tells where partitions really end, if that is asked: behind transactions that are open now and may be committed yet.
+    ends: Option<BaseConsumer>,
     known: Known,
 }
 
@@ -61,8 +63,15 @@ impl KafkaEnumerator {
             config.set("group.id", group);
         }
         let consumer = config.create().map_err(|error| codes::refused_setting(&error))?;
+        let ends = match settings.stop {
+            StopAt::Never => None,
+            StopAt::Latest | StopAt::Offsets(_) => {
+                config.set("isolation.level", "read_uncommitted");
+                Some(config.create().map_err(|error| codes::refused_setting(&error))?)
+            }
+        };
         let control = settings.client.control()?;
-        Ok(KafkaEnumerator { settings, control, consumer, known })
+        Ok(KafkaEnumerator { settings, control, consumer, ends, known })
     }
 
     /// The offset at which a partition begins for us.
@@ -97,7 +106,8 @@ impl KafkaEnumerator {
     }
 
     fn stop(&self, topic: &str, partition: i32) -> Result<Option<i64>> {
-        let latest = || self.watermarks(topic, partition).map(|(_, high)| Some(high));
+        let consumer = self.ends.as_ref().unwrap_or(&self.consumer);
+        let latest = || watermarks(consumer, topic, partition).map(|(_, high)| Some(high));
         match &self.settings.stop {
             StopAt::Never => Ok(None),
             StopAt::Latest => latest(),
@@ -106,7 +116,7 @@ impl KafkaEnumerator {
     }
 
     fn watermarks(&self, topic: &str, partition: i32) -> Result<(i64, i64)> {
-        self.consumer.fetch_watermarks(topic, partition, ANSWER).map_err(|error| failed(topic, partition, &error))
+        watermarks(&self.consumer, topic, partition)
     }
 
     /// The names of the topics to read; those that match, and those that were read before.
@@ -194,6 +204,10 @@ impl SplitEnumerator for KafkaEnumerator {
         let again_after = if self.settings.stop == StopAt::Never { self.settings.discovery } else { None };
         Ok(Discovery { splits, state, again_after })
     }
+}
+
+fn watermarks(consumer: &BaseConsumer, topic: &str, partition: i32) -> Result<(i64, i64)> {
+    consumer.fetch_watermarks(topic, partition, ANSWER).map_err(|error| failed(topic, partition, &error))
 }
 
 fn failed(topic: &str, partition: i32, error: &KafkaError) -> Error {
