@@ -11,6 +11,7 @@ mod jobs;
 mod rows;
 mod outage;
 mod reports;
+mod topics;
 mod kills;
 mod command;
 mod verify;

@@ -1,6 +1,15 @@
 //! Faults that users of other systems met, at a real broker.
 
-use crate::support::bed;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use staunch_kafka_e2e::job::{Fed, PATIENCE, Start};
+
+use crate::support::{FED, bed, bed_with, last_durable, slow};
+
+/// Transactional ids of one task of a sink.
+const IDS_MAX: usize = 5;
 
 #[test]
 fn report_03_restoring_twice_finds_the_commit_done() {
@@ -11,4 +20,52 @@ fn report_03_restoring_twice_finds_the_commit_done() {
         bed.dies(parallelism, "rename manifest 1: kill before");
     }
     bed.ends_well(2);
+}
+
+/// While commits do not come through, the writers run out of ids and wait: none is used again for an epoch that is in doubt.
+#[test]
+fn report_04_an_id_whose_transaction_is_in_doubt_is_not_used_for_a_newer_one() {
+    let mut bed = bed_with("report-04", Fed { bad: 0, ..FED });
+    let mut running = bed.holds(&slow(1, "commit sink 3: hold before"));
+    let mut control = bed.job.control().expect("a client");
+    let began = Instant::now();
+    let mut before = BTreeSet::new();
+    // Each of the transactions stays the one that it was, whatever comes after it.
+    while began.elapsed() < Duration::from_secs(2) {
+        let open = bed.job.open(&mut control).expect("an answer");
+        assert!(open.is_superset(&before), "a transaction in doubt is gone: {before:?} {open:?}");
+        before = open;
+        running.listen(Duration::from_millis(20));
+    }
+    assert!((2..=IDS_MAX).contains(&before.len()), "{before:?}");
+    running.kill().expect("a kill");
+    bed.ends_well(2);
+}
+
+#[test]
+fn report_07_epochs_without_output_open_no_transaction_and_the_record_after_them_comes_through() {
+    let mut bed = bed_with("report-07", Fed { payments: 0, accounts: 1, bad: 0, partitions: 1 });
+    let mut running = bed.job.start(&Start::with(2).more(&["--follow", "1000"])).expect("a start");
+    running.until(PATIENCE, "third epoch", |line| line.starts_with("durable 3 ")).expect("progress");
+    bed.judge.feed(&bed.job.topic("in"), 0..1, 1, 0).expect("a payment");
+    running.until(PATIENCE, "epoch with output", |line| line.starts_with("durable ") && line.ends_with(" with 1")).expect("progress");
+    running.signal(Signal::TERM).expect("a signal");
+    let stopped = running.wait(PATIENCE).and_then(|finished| finished.expect(0)).expect("a stop");
+    let empty: Vec<&String> = stopped.lines.iter().filter(|line| line.ends_with(" with 0")).collect();
+    assert!(empty.len() >= 3 && last_durable(&stopped) > Some(3), "{:?}", stopped.lines);
+    bed.job.fed.payments = 1;
+    bed.job.check(&mut bed.judge).unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+#[test]
+fn report_09_many_checkpoints_need_no_more_ids_than_a_ring_for_each_task() {
+    let mut bed = bed("report-09");
+    let start = Start { interval: Duration::from_millis(5), ..Start::with(2).rate(2_000) };
+    let ended = bed.job.run(&start).and_then(|finished| finished.expect(0)).unwrap_or_else(|error| panic!("{error:#}"));
+    let with_output = ended.lines.iter().filter(|line| line.starts_with("durable ") && !line.ends_with(" with 0")).count();
+    assert!(with_output > 4 * IDS_MAX, "only {with_output} checkpoints had output");
+    // Two sinks of two tasks each.
+    let ids = bed.job.control().and_then(|mut control| Ok(control.list_transactions(&bed.job.prefix())?)).expect("a list");
+    assert!(ids.len() <= 2 * 2 * IDS_MAX, "{ids:?}");
+    bed.job.check(&mut bed.judge).unwrap_or_else(|error| panic!("{error:#}"));
 }

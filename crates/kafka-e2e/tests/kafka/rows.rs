@@ -1,13 +1,14 @@
 //! The crash table at a real broker: the job dies at exactly that step, is started again, and the judge finds each payment booked once, in
 //! order per account, and no transaction open.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use staunch_kafka_e2e::job::{Fed, PATIENCE, Start};
 use staunch_kafka_testbed::shared;
 
-use crate::support::{FED, bed, bed_with, last_durable, restored_from, slow, swept};
+use crate::support::{FED, bed, bed_named, bed_with, last_durable, restored_from, slow, swept};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -202,12 +203,61 @@ fn row_17_transactions_of_tasks_that_are_gone_are_committed_by_others() {
 #[test]
 fn row_18_a_checkpoint_can_be_restored_again_and_again() {
     let mut bed = bed("row-18");
-    let durable = last_durable(&bed.dies(3, "answer sink 5, rename manifest 2: kill before"));
-    for parallelism in [2, 1, 4] {
-        let died = bed.dies(parallelism, "answer sink 1: kill before");
-        assert_eq!(restored_from(&died), durable);
-    }
+    let first = last_durable(&bed.dies(3, "answer sink 5, rename manifest 2: kill before"));
+    // Each dies before its first checkpoint.
+    let restored = [2, 1, 4].map(|parallelism| restored_from(&bed.dies(parallelism, "rename manifest 1: kill before")));
+    assert!(restored[0] >= first && restored.iter().all(|epoch| *epoch == restored[0]), "{first:?} {restored:?}");
     bed.ends_well(3);
+}
+
+/// A person takes the job back: what follows the point is new output, nothing of it is skipped, and the job says so.
+#[test]
+fn row_18_after_a_rewind_what_follows_is_new_output_and_nothing_is_skipped() {
+    let mut bed = bed_with("row-18-rewind", Fed { bad: 0, partitions: 1, ..FED });
+    let mut running = bed.job.start(&slow(2, "")).expect("a start");
+    for _ in 0..6 {
+        let has_output = |line: &str| line.starts_with("durable ") && !line.ends_with(" with 0");
+        running.until(PATIENCE, "epoch with output", has_output).expect("progress");
+    }
+    running.signal(Signal::TERM).expect("a signal");
+    let stopped = running.wait(PATIENCE).and_then(|finished| finished.expect(0)).expect("a stop");
+    let first = bed.visible_texts();
+    let back = last_durable(&stopped).expect("an epoch") - 2;
+    let rewound = bed.job.run(&Start::with(3).more(&["--restore", &back.to_string()])).and_then(|finished| finished.expect(0));
+    let rewound = rewound.unwrap_or_else(|error| panic!("{error:#}"));
+    assert_eq!(restored_from(&rewound), Some(back));
+    assert!(rewound.errors.contains("again"), "it does not say that output is repeated:\n{}", rewound.errors);
+    let all = bed.visible_texts();
+    assert!(all.starts_with(&first), "what was committed has changed");
+    // The second timeline ends as an undisturbed job does, and goes on from a point of the first one.
+    let second: BTreeSet<&String> = all[first.len()..].iter().collect();
+    let kept = first.iter().filter(|text| !second.contains(text)).count();
+    assert_eq!(second.len(), all.len() - first.len(), "the second timeline has doubles");
+    assert_eq!(second.len() + kept, usize::try_from(bed.job.fed.payments).expect("a number"), "the second timeline has holes");
+    assert!(kept < first.len(), "nothing was written again: the rewind went nowhere");
+    assert_eq!(bed.open(), 0);
+}
+
+/// A checkpoint of a running job is no beginning for another one; a second job beside it leaves the first one's transactions alone.
+#[test]
+fn row_19_a_job_of_another_name_touches_nothing_of_a_running_one() {
+    let mut bed = bed("row-19");
+    let mut first = bed.job.start(&slow(2, "")).expect("a start");
+    first.until(PATIENCE, "third epoch", |line| line.starts_with("committed 3")).expect("progress");
+    let manifests = bed.job.folder().join("manifests");
+    let manifest = std::fs::read_dir(&manifests).expect("manifests").next().expect("a manifest").expect("an entry").path();
+    let mut fork = bed.job.clone();
+    fork.name = "row-19-out".into();
+    let restore = manifest.display().to_string();
+    let refused = fork.run(&slow(2, "").more(&["--restore", &restore])).and_then(|finished| finished.expect(4));
+    let refused = refused.unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(refused.errors.contains("J106"), "{}", refused.errors);
+    // From the beginning, to topics of its own, at the same time.
+    let mut second = bed_named("row-19-out", "row-19-second");
+    second.ends_well(3);
+    let ended = first.wait(PATIENCE).and_then(|finished| finished.expect(0)).unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(!ended.lines.iter().any(|line| line.starts_with("restarting")), "{:?}", ended.lines);
+    bed.job.check(&mut bed.judge).unwrap_or_else(|error| panic!("{error:#}"));
 }
 
 /// One partition has all payments, the other a few texts that go to the dead letters: who reads that one, and writes those, is early at the end.

@@ -32,6 +32,13 @@ pub(crate) fn bed_with(name: &str, fed: Fed) -> Bed {
     bed_at(shared(), name, fed)
 }
 
+/// Of a job whose topics begin otherwise.
+pub(crate) fn bed_named(name: &str, topics: &str) -> Bed {
+    let mut bed = bed(topics);
+    bed.job.name = name.to_owned();
+    bed
+}
+
 pub(crate) fn bed_at(cluster: &Cluster, name: &str, fed: Fed) -> Bed {
     let folder = tempfile::Builder::new().prefix("staunch-kafka-e2e-").tempdir().expect("a temporary folder");
     let mut judge = cluster.judge().expect("a judge");
@@ -99,6 +106,14 @@ impl Bed {
         while self.open() == 0 {
             assert!(Instant::now() < deadline, "no transaction was opened");
         }
+    }
+
+    /// The main output, as a reader of committed messages sees it.
+    pub(crate) fn visible_texts(&mut self) -> Vec<String> {
+        let topic = self.job.topic("out");
+        self.judge.settle(&topic).expect("no open transaction");
+        let records = self.judge.read(&topic).expect("records");
+        records.iter().map(|record| record.text().expect("a text").to_owned()).collect()
     }
 
     /// Messages of the main output up to the first transaction that is open, when no decision is under way.
