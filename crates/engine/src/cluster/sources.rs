@@ -193,19 +193,27 @@ impl SourceDriver {
     fn step(&mut self, now: Tick, event: Event<SplitKey>, mailboxes: &BTreeMap<TaskId, Mailbox<TaskMail>>) -> Result<()> {
         let mut effects = Vec::new();
         self.splits.step(now, event, &mut effects);
+        // What one reader gets at once is one mail, so that it opens all of it at once.
+        let mut assigned: BTreeMap<u32, Vec<SplitBytes>> = BTreeMap::new();
+        let mut told_the_end = Vec::new();
         for effect in effects {
-            let (task, mail) = match effect {
+            match effect {
                 Effect::Assign { task, split } => {
                     let Some(bytes) = self.held.remove(&split) else { continue };
                     self.asking.remove(&task);
-                    (task, TaskMail::Splits(vec![SplitBytes { id: split.id, bytes }]))
+                    assigned.entry(task).or_default().push(SplitBytes { id: split.id, bytes });
                 }
                 Effect::NoMoreSplits { task } => {
                     self.asking.remove(&task);
-                    (task, TaskMail::NoMoreSplits)
+                    told_the_end.push(task);
                 }
-            };
-            self.mail(task, mail, mailboxes)?;
+            }
+        }
+        for (task, splits) in assigned {
+            self.mail(task, TaskMail::Splits(splits), mailboxes)?;
+        }
+        for task in told_the_end {
+            self.mail(task, TaskMail::NoMoreSplits, mailboxes)?;
         }
         // A reader whose question stays open is idle, unless the first search is still under way and may find something older.
         if self.state.is_some() || self.mode == Assignment::AllAtOnce {

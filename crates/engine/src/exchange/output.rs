@@ -77,7 +77,7 @@ impl<T: Send + 'static, R: Route<T>> Chain<T> for ExchangeOutput<T, R> {
             Control::Barrier(epoch) => self.broadcast(|| Message::Barrier(*epoch)),
             Control::End => self.broadcast(|| Message::End),
             // The first word of a reader: it has something to read.
-            Control::SplitOpened { .. } => self.broadcast(|| Message::Watermark(Timestamp::MIN)),
+            Control::SplitsOpened(_) => self.broadcast(|| Message::Watermark(Timestamp::MIN)),
             Control::SplitBegan(_) | Control::SplitEnded(_) | Control::EpochDurable(_) | Control::EpochAbandoned(_) => {}
         }
         Ok(())

@@ -42,16 +42,21 @@ pub trait Chain<T>: Send {
     fn idle(&mut self);
 }
 
+/// A split that a reader has taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenedSplit {
+    /// The reader's number for it.
+    pub slot: u32,
+    /// Its id.
+    pub id: String,
+}
+
 /// What travels through a chain besides records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// The reader has taken a split: it counts for the watermark from now on.
-    SplitOpened {
-        /// The reader's number for it.
-        slot: u32,
-        /// Its id.
-        id: Arc<str>,
-    },
+    /// The reader has taken splits: they count for the watermark from now on. What it takes at once is one control, for between two the
+    /// clock of the first could send a watermark on that makes the records of the second late.
+    SplitsOpened(Arc<[OpenedSplit]>),
     /// The records that follow are of this split.
     SplitBegan(u32),
     /// The split has no more records, ever.

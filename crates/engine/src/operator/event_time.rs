@@ -136,8 +136,9 @@ struct Split {
     idle: bool,
 }
 
-/// The slot of records that come from no split: the step stands behind an exchange.
+/// The slot of records that come from no split: the step stands behind an exchange. They are kept as those of a split without a name.
 const NO_SLOT: u32 = u32::MAX;
+const NO_ID: &str = "";
 
 /// The node of [`EventTime`].
 pub struct EventTimeNode<F, N> {
@@ -199,8 +200,11 @@ impl<F, N> EventTimeNode<F, N> {
         next
     }
 
+    /// The clocks to keep. Splits that were being read are open again before the first barrier; records behind an exchange may not have
+    /// come by then.
     fn clocks(&self) -> Clocks {
-        Clocks { splits: self.splits.iter().filter(|s| s.greatest != Timestamp::MIN).map(|s| (s.id.clone(), s.greatest)).collect() }
+        let open = self.splits.iter().filter(|s| s.greatest != Timestamp::MIN).map(|s| (s.id.clone(), s.greatest));
+        Clocks { splits: self.known.get(NO_ID).map(|at| (NO_ID.to_owned(), *at)).into_iter().chain(open).collect() }
     }
 }
 
@@ -209,7 +213,7 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
     fn push(&mut self, value: In, _time: Timestamp) {
         let time = self.named.run(|| (self.assign)(&value));
         if self.splits.is_empty() {
-            self.open(NO_SLOT, "");
+            self.open(NO_SLOT, NO_ID);
             self.current = 0;
         }
         let split = &mut self.splits[self.current];
@@ -228,9 +232,7 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
 
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
         match control {
-            Control::SplitOpened { slot, id } => {
-                self.open(*slot, id);
-            }
+            Control::SplitsOpened(splits) => splits.iter().for_each(|split| self.open(split.slot, &split.id)),
             Control::SplitBegan(slot) => {
                 if let Some(at) = self.splits.iter().position(|s| s.slot == *slot) {
                     self.current = at;
@@ -310,8 +312,11 @@ impl<In, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for EventTimeNo
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use staunch_types::{KeyGroupCount, TaskId};
 
+    use super::super::OpenedSplit;
     use super::*;
 
     /// What came through.
@@ -353,10 +358,12 @@ mod tests {
             idle_due: false,
             next: Heard::default(),
         };
-        for slot in 0..splits {
-            control(&mut node, &Control::SplitOpened { slot, id: format!("split-{slot}").into() });
-        }
+        control(&mut node, &opened(0..splits));
         node
+    }
+
+    fn opened(slots: Range<u32>) -> Control {
+        Control::SplitsOpened(slots.map(|slot| OpenedSplit { slot, id: format!("split-{slot}") }).collect())
     }
 
     fn context(at_ms: u64) -> TaskContext {
@@ -399,6 +406,17 @@ mod tests {
     }
 
     #[test]
+    fn behind_an_exchange_the_clock_is_kept_before_the_first_record_comes() {
+        let mut node = node(0);
+        node.known = BTreeMap::from([(NO_ID.to_owned(), Timestamp(500)), ("split-of-another-task".to_owned(), Timestamp(700))]);
+        assert_eq!(node.clocks().splits, BTreeMap::from([(NO_ID.to_owned(), Timestamp(500))]));
+        node.push(100, Timestamp::MIN);
+        assert_eq!(heard(&mut node, 0), [Some(499)], "and the watermark goes on from it");
+        node.push(600, Timestamp::MIN);
+        assert_eq!(node.clocks().splits, BTreeMap::from([(NO_ID.to_owned(), Timestamp(600))]));
+    }
+
+    #[test]
     fn report_16_a_split_that_is_waited_for_and_never_has_a_row_holds_nothing_for_long() {
         let mut node = node(3);
         (0..3).for_each(|slot| control(&mut node, &Control::SplitBegan(slot)));
@@ -433,7 +451,7 @@ mod tests {
         node.push(500, Timestamp::MIN);
         control(&mut node, &Control::SplitEnded(0));
         assert_eq!(heard(&mut node, 0), [], "another split may follow and begin earlier");
-        control(&mut node, &Control::SplitOpened { slot: 1, id: "split-1".into() });
+        control(&mut node, &opened(1..2));
         control(&mut node, &Control::SplitBegan(1));
         node.push(100, Timestamp::MIN);
         assert_eq!(heard(&mut node, 0), [Some(99)], "its records are not late");
@@ -454,7 +472,7 @@ mod tests {
         node.push(500, Timestamp::MIN);
         control(&mut node, &Control::SplitEnded(0));
         control(&mut node, &Control::Idle);
-        control(&mut node, &Control::SplitOpened { slot: 1, id: "split-1".into() });
+        control(&mut node, &opened(1..2));
         assert_eq!(heard(&mut node, 0), []);
     }
 }

@@ -112,8 +112,9 @@ struct Split {
     seen: Seen,
 }
 
-/// The slot of records that come from no split: the step stands behind an exchange.
+/// The slot of records that come from no split: the step stands behind an exchange. They are kept as those of a split without a name.
 const NO_SLOT: u32 = u32::MAX;
+const NO_ID: &str = "";
 
 /// The node of [`GuardAhead`].
 pub struct GuardAheadNode<In, F, N> {
@@ -137,6 +138,13 @@ impl<In, F, N> GuardAheadNode<In, F, N> {
         self.splits.push(Split { slot, id: id.to_owned(), seen });
     }
 
+    /// What to keep. Splits that were being read are open again before the first barrier, so what other tasks read need not be carried
+    /// on; records behind an exchange may not have come by then.
+    fn seen(&self) -> Splits {
+        let open = self.splits.iter().map(|split| (split.id.clone(), split.seen));
+        Splits { splits: self.known.get(NO_ID).map(|seen| (NO_ID.to_owned(), *seen)).into_iter().chain(open).collect() }
+    }
+
     fn position(&self, slot: u32) -> Option<usize> {
         self.splits.iter().position(|split| split.slot == slot)
     }
@@ -147,7 +155,7 @@ impl<In: Send, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for Guard
     fn push(&mut self, value: In, time: Timestamp) {
         let at = self.named.run(|| (self.time_of)(&value));
         if self.splits.is_empty() {
-            self.open(NO_SLOT, "");
+            self.open(NO_SLOT, NO_ID);
             self.current = 0;
         }
         self.counts.records_in += 1;
@@ -166,7 +174,7 @@ impl<In: Send, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for Guard
 
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
         match control {
-            Control::SplitOpened { slot, id } => self.open(*slot, id),
+            Control::SplitsOpened(splits) => splits.iter().for_each(|split| self.open(split.slot, &split.id)),
             Control::SplitBegan(slot) => self.current = self.position(*slot).unwrap_or(self.current),
             Control::SplitEnded(slot) => {
                 self.splits.retain(|split| split.slot != *slot);
@@ -175,8 +183,7 @@ impl<In: Send, F: Fn(&In) -> Timestamp + Send, N: Chain<In>> Chain<In> for Guard
             Control::Barrier(epoch) => {
                 self.unsealed.cut(*epoch, &mut self.counts);
                 if let Some(part) = context.part(&self.name) {
-                    let splits = self.splits.iter().map(|split| (split.id.clone(), split.seen)).collect();
-                    part.inline.insert(INLINE.into(), encode_inline(&Splits { splits }));
+                    part.inline.insert(INLINE.into(), encode_inline(&self.seen()));
                     self.unsealed.add_to(&mut part.counts);
                 }
             }

@@ -22,7 +22,7 @@ mod unsealed;
 mod keyed;
 pub mod window;
 
-pub use chain::{Activity, Chain, Control};
+pub use chain::{Activity, Chain, Control, OpenedSplit};
 pub use context::{OperatorCounts, OperatorPart, OperatorRestore, SnapshotPart, TaskContext};
 pub use event_time::{EventTime, EventTimeNode, Watermarks};
 pub use guard::{Named, running_operator};

@@ -79,7 +79,7 @@ impl<T, W: SinkWriter<Record = T>> Chain<T> for SinkNode<W> {
                 self.unsealed_counts.durable(*epoch);
             }
             Control::End => self.writer.end(),
-            Control::SplitOpened { .. }
+            Control::SplitsOpened(_)
             | Control::SplitBegan(_)
             | Control::SplitEnded(_)
             | Control::Watermark(_)
@@ -140,7 +140,7 @@ impl<T> Chain<T> for Discard {
                 }
             }
             Control::EpochDurable(epoch) => self.unsealed.durable(*epoch),
-            Control::SplitOpened { .. }
+            Control::SplitsOpened(_)
             | Control::SplitBegan(_)
             | Control::SplitEnded(_)
             | Control::Watermark(_)

@@ -9,7 +9,7 @@ use staunch_types::{Epoch, Error, Name, Result, TaskId, Timestamp};
 use super::plan::{decode_split, encode_split};
 use crate::cluster::{CoordinatorMail, SplitBytes, TaskCore, TaskMail};
 use crate::job::encode_inline;
-use crate::operator::{Activity, Chain, Control, LinkOutput, OperatorCounts, running_operator};
+use crate::operator::{Activity, Chain, Control, LinkOutput, OpenedSplit, OperatorCounts, running_operator};
 use crate::runtime::{Phase, Slice, Task};
 
 /// What a source's inline value is called: its unfinished splits.
@@ -123,12 +123,14 @@ impl<S: Source, C: Chain<S::Record>> SourceTask<S, C> {
     }
 
     fn add_splits(&mut self, splits: &[SplitBytes]) -> Result<()> {
+        let mut opened = Vec::new();
         for split in splits {
             let slot = self.next_slot;
             self.next_slot += 1;
             self.reader.add_split(slot, decode_split::<S::Split>(&self.name, split)?)?;
-            self.control(&Control::SplitOpened { slot, id: split.id.as_str().into() })?;
+            opened.push(OpenedSplit { slot, id: split.id.clone() });
         }
+        self.control(&Control::SplitsOpened(opened.into()))?;
         if matches!(self.input, Input::Asked | Input::Idle) {
             self.input = Input::Open;
         }

@@ -197,3 +197,33 @@ fn what_a_kill_left_half_written_in_the_store_is_collected() {
         world.machine().disk.under("/checkpoints").filter(|path| path.ends_with(".unfinished")).map(str::to_owned).collect();
     assert_eq!(left, Vec::<String>::new());
 }
+
+/// Three readers with a file each, of which only one has come to records at the checkpoint; then one reader goes on with all three.
+fn one_reader_goes_on_with_the_files_of_three(shape: Shape, seed: u64) {
+    let mut job = JobSpec::new(shape, 3, 120);
+    job.chunk_bytes = 120;
+    job.split_bytes = 1 << 20;
+    let mut world = World::new(seed, job);
+    for file in 0..3 {
+        // The first read is the look at the file when it is found, the second is its reader's.
+        world.trap(Trap::new(Operation::Read, &format!("/in/0/{file:03}.csv"), Deed::Note).skip(1));
+    }
+    let start = Start { parallelism: (3, 2), interval: Duration::from_millis(3), ..Start::default() };
+    let id = world.start(&start);
+    let given = world.run_until(LONG, |world| world.machine().sprung() == 3);
+    assert!(well(&world, given), "{}", tail(&world));
+    (1..3).for_each(|index| world.hold_task(id, TaskId { chain: 0, index }, Duration::from_millis(100)));
+    hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { committables: 1.., .. }));
+    world.kill(id);
+    finishes(&mut world, &Start { parallelism: (1, 2), ..start });
+}
+
+#[test]
+fn a_split_that_goes_on_does_not_move_the_watermark_before_its_reader_has_the_others() {
+    (0..12).for_each(|seed| one_reader_goes_on_with_the_files_of_three(Shape::Guarded, seed));
+}
+
+#[test]
+fn nor_does_it_where_the_stream_is_shared() {
+    (0..12).for_each(|seed| one_reader_goes_on_with_the_files_of_three(Shape::Hopped, seed));
+}

@@ -140,7 +140,7 @@ where
                 self.keeper.durable(*epoch, &mut self.state);
             }
             Control::EpochAbandoned(epoch) => self.keeper.abandoned(*epoch, &mut self.state),
-            Control::SplitOpened { .. }
+            Control::SplitsOpened(_)
             | Control::SplitBegan(_)
             | Control::SplitEnded(_)
             | Control::Watermark(_)

@@ -330,7 +330,7 @@ where
                 self.keeper.durable(*epoch, &mut self.tables);
             }
             Control::EpochAbandoned(epoch) => self.keeper.abandoned(*epoch, &mut self.tables),
-            Control::SplitOpened { .. } | Control::SplitBegan(_) | Control::SplitEnded(_) | Control::Idle | Control::End => {}
+            Control::SplitsOpened(_) | Control::SplitBegan(_) | Control::SplitEnded(_) | Control::Idle | Control::End => {}
         }
         if let Some(late) = &mut self.late {
             late.control(control, context)?;

@@ -320,7 +320,7 @@ where
                 self.keeper.durable(*epoch, &mut self.states);
             }
             Control::EpochAbandoned(epoch) => self.keeper.abandoned(*epoch, &mut self.states),
-            Control::SplitOpened { .. } | Control::SplitBegan(_) | Control::SplitEnded(_) | Control::Idle | Control::End => {}
+            Control::SplitsOpened(_) | Control::SplitBegan(_) | Control::SplitEnded(_) | Control::Idle | Control::End => {}
         }
         self.next.control(control, context)
     }
