@@ -6,6 +6,7 @@
 //! A seed decides everything: the job, its input, who runs next, how long all takes, and every fault.
 
 pub mod kernel;
+pub mod sink;
 pub mod job;
 pub mod check;
 pub mod world;

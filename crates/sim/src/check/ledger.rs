@@ -79,6 +79,18 @@ impl Ledger {
         self.named.get(visible)
     }
 
+    /// The committable whose description begins so, if a durable epoch names one.
+    #[must_use]
+    pub fn names_like(&self, words: &str) -> Option<&CommittableId> {
+        self.named.range(words.to_owned()..).next().filter(|(description, _)| description.starts_with(words)).map(|(_, id)| id)
+    }
+
+    /// Whether a durable epoch names a transaction with this mark.
+    #[must_use]
+    pub fn names_mark(&self, mark: &str) -> bool {
+        self.named.keys().any(|description| description.rsplit_once("mark=").is_some_and(|(_, key)| key == mark))
+    }
+
     /// One line for each entry, for people.
     #[must_use]
     pub fn text(&self) -> String {

@@ -7,16 +7,18 @@ mod ledger;
 mod input;
 mod restore;
 mod visible;
+mod topics;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::job::{JobSpec, OUT};
-use crate::kernel::{Change, Disk};
+use crate::kernel::{Broker, Change, Decided, Disk};
 
 use input::Input;
 pub use ledger::{Ledger, Sealed};
 use restore::Restorable;
+pub use topics::{Topics, topic};
 use visible::Visible;
 
 /// Something that must not be.
@@ -59,6 +61,8 @@ pub struct Checks {
     restorable: Restorable,
     /// What is visible.
     pub visible: Visible,
+    /// What was decided at the broker.
+    pub topics: Topics,
 }
 
 impl Checks {
@@ -70,6 +74,7 @@ impl Checks {
             input: Input::default(),
             restorable: Restorable::new(&job.checkpoints()),
             visible: Visible::new(job.expected()),
+            topics: Topics::new(&job.name),
         }
     }
 
@@ -95,12 +100,21 @@ impl Checks {
         for entry in &self.ledger.entries()[before..] {
             self.input.appended(entry)?;
             self.restorable.appended(disk, &self.ledger, entry)?;
+            self.topics.appended(entry)?;
         }
         self.restorable.changed(disk, &self.ledger, changes)?;
         for change in changes.iter().filter(|change| change.path.starts_with(OUT)) {
             self.visible.changed(disk, &self.ledger, change)?;
         }
         Ok(())
+    }
+
+    /// Something was decided at the broker.
+    ///
+    /// # Errors
+    /// What must not be.
+    pub fn decided(&mut self, decided: &[Decided]) -> Result<(), Violation> {
+        decided.iter().try_for_each(|decided| self.topics.decided(&self.ledger, &mut self.visible, decided))
     }
 
     /// The job has ended at the end of its input.
@@ -110,7 +124,7 @@ impl Checks {
     pub fn finished(&self, job: &JobSpec) -> Result<(), Violation> {
         self.ledger.finished()?;
         self.input.finished(job)?;
-        self.visible.finished()
+        self.visible.finished(&self.topics.accepted(&self.ledger))
     }
 
     /// Hidden output that a checkpoint would go on with: a sweep leaves it alone.
@@ -126,8 +140,11 @@ impl Checks {
     ///
     /// # Errors
     /// What is left.
-    pub fn clean(&self, disk: &Disk, carried: &BTreeSet<String>) -> Result<(), Violation> {
+    pub fn clean(&self, disk: &Disk, broker: &Broker, job: &JobSpec, carried: &BTreeSet<String>) -> Result<(), Violation> {
         let hidden: Vec<&str> = disk.under(OUT).filter(|path| visible::is_hidden(path) && !carried.contains(*path)).collect();
-        if hidden.is_empty() { Ok(()) } else { Err(Violation::new("E5", format!("hidden output is left: {hidden:?}"))) }
+        if !hidden.is_empty() {
+            return Err(Violation::new("E5", format!("hidden output is left: {hidden:?}")));
+        }
+        if job.topics.is_none() { Ok(()) } else { self.topics.clean(broker, self.visible.seen(), job.shape.sinks()) }
     }
 }

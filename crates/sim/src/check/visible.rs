@@ -66,35 +66,41 @@ impl Visible {
     }
 
     fn add(&mut self, path: &str, bytes: &[u8]) -> Result<(), Violation> {
-        let sink = sink_of(path);
         let text = String::from_utf8_lossy(bytes);
-        let seen = self.seen.entry(sink.to_owned()).or_default();
-        let none = Lines::new();
-        let expected = self.expected.get(sink).unwrap_or(&none);
-        for line in text.lines().skip(1) {
-            let count = seen.entry(line.to_owned()).or_default();
-            *count += 1;
-            let allowed = expected.get(line).copied().unwrap_or(0);
-            if allowed == 0 {
-                return Err(Violation::new("E10", format!("sink {sink} has a line that no clean run gives: {line:?} in {path}")));
-            }
-            if *count > allowed && self.timeline == Timeline::Straight {
-                return Err(Violation::new(
-                    "E7",
-                    format!("sink {sink} has a line {count} times, expected {allowed}: {line:?}, again in {path}"),
-                ));
-            }
+        text.lines().skip(1).try_for_each(|line| self.see(sink_of(path), line, path))
+    }
+
+    /// A line becomes visible.
+    pub(super) fn see(&mut self, sink: &str, line: &str, place: &str) -> Result<(), Violation> {
+        let count = self.seen.entry(sink.to_owned()).or_default().entry(line.to_owned()).or_default();
+        *count += 1;
+        let allowed = self.expected.get(sink).and_then(|expected| expected.get(line)).copied().unwrap_or(0);
+        if allowed == 0 {
+            return Err(Violation::new("E10", format!("sink {sink} has a line that no clean run gives: {line:?} in {place}")));
+        }
+        if *count > allowed && self.timeline == Timeline::Straight {
+            return Err(Violation::new(
+                "E7",
+                format!("sink {sink} has a line {count} times, expected {allowed}: {line:?}, again in {place}"),
+            ));
         }
         Ok(())
     }
 
-    pub(super) fn finished(&self) -> Result<(), Violation> {
+    /// All lines of all sinks that are visible.
+    pub(super) fn seen(&self) -> &Output {
+        &self.seen
+    }
+
+    /// Every line is there, but for those that may be missing.
+    pub(super) fn finished(&self, missing: &Output) -> Result<(), Violation> {
         for (sink, expected) in &self.expected {
             let none = Lines::new();
             let seen = self.seen.get(sink).unwrap_or(&none);
             for (line, count) in expected {
                 let found = seen.get(line).copied().unwrap_or(0);
-                if found < *count {
+                let missing = missing.get(sink).and_then(|lines| lines.get(line)).copied().unwrap_or(0);
+                if found + missing < *count {
                     let what = format!(
                         "sink {sink} lacks a line: {line:?}, found {found} times, expected {count}; lines found {}, expected {}",
                         seen.len(),

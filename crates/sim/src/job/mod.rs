@@ -17,10 +17,11 @@ pub use expected::{Lines, Output};
 pub use input::{InputFile, Row};
 
 use crate::kernel::Random;
+use crate::sink::TopicSettings;
 
 /// Where checkpoints are; each job has a folder in it.
 pub const CHECKPOINTS: &str = "/checkpoints";
-/// The name of the job.
+/// The name of the job, unless said otherwise.
 pub const JOB: &str = "sim";
 /// Where output goes: a folder for each sink.
 pub const OUT: &str = "/out";
@@ -84,6 +85,8 @@ impl Shape {
 /// A job with its input.
 #[derive(Clone, Debug)]
 pub struct JobSpec {
+    /// Its name.
+    pub name: String,
     /// How it is built.
     pub shape: Shape,
     /// What it reads.
@@ -100,6 +103,8 @@ pub struct JobSpec {
     pub journal: bool,
     /// How many rows one becomes, in the shape that multiplies some.
     pub very_many: u32,
+    /// Its sinks write to topics, and not to files.
+    pub topics: Option<TopicSettings>,
 }
 
 /// How the program is started: what may change from one start to the next.
@@ -148,6 +153,8 @@ impl JobSpec {
         let mut random = Random::new(files << 32 | rows);
         let input = input::files(shape, files, rows, &mut random);
         JobSpec {
+            name: JOB.to_owned(),
+            topics: None,
             shape,
             input,
             split_bytes: 2_000,
@@ -166,6 +173,8 @@ impl JobSpec {
         let rows_max = *random.pick(&[20, 100, 300, 800]);
         let (files, rows) = (random.between(1, 6), random.below(rows_max));
         JobSpec {
+            name: JOB.to_owned(),
+            topics: None,
             shape,
             input: input::files(shape, files, rows, random),
             split_bytes: *random.pick(&[64, 500, 2_000, 8_000]),
@@ -181,7 +190,7 @@ impl JobSpec {
     /// The settings of a run.
     #[must_use]
     pub fn config(&self, start: &Start) -> RunConfig {
-        let mut config = RunConfig::new(name(JOB));
+        let mut config = RunConfig::new(name(&self.name));
         config.code_version = "sim".into();
         config.interval = start.interval;
         config.timeout = start.timeout;
@@ -195,6 +204,6 @@ impl JobSpec {
     /// The folder of the job's checkpoints.
     #[must_use]
     pub fn checkpoints(&self) -> String {
-        format!("{CHECKPOINTS}/{JOB}")
+        format!("{CHECKPOINTS}/{}", self.name)
     }
 }

@@ -11,6 +11,9 @@ use staunch_types::Timestamp;
 
 use super::input::pattern;
 use super::{JobSpec, OUT, Row, Shape, Start};
+use crate::check::topic;
+use crate::kernel::SimBroker;
+use crate::sink::{TopicSettings, TopicSink};
 
 /// By how much rows may be out of order; the input is so by less.
 const DISORDER: Duration = Duration::from_millis(200);
@@ -48,11 +51,24 @@ impl Total {
 impl JobSpec {
     /// The plan for one start.
     #[must_use]
-    pub fn plan(&self, start: &Start) -> Plan {
+    pub fn plan(&self, start: &Start, broker: &SimBroker) -> Plan {
+        let planner = Planner { job: self, broker };
+        planner.plan(start)
+    }
+}
+
+/// A job at its broker.
+struct Planner<'j> {
+    job: &'j JobSpec,
+    broker: &'j SimBroker,
+}
+
+impl Planner<'_> {
+    fn plan(&self, start: &Start) -> Plan {
         let mut settings = Settings::new();
         settings.parallelism = start.parallelism.0;
         let mut env = Environment::new(settings);
-        match self.shape {
+        match self.job.shape {
             Shape::Straight => self.sink(self.source(&env, 0).map(doubled).filter(|row| !row.id.is_multiple_of(3)), "out"),
             Shape::Rebalanced => {
                 let rows = self.source(&env, 0).filter(|row| row.key != 3).rebalance().parallelism(start.parallelism.1);
@@ -66,7 +82,7 @@ impl JobSpec {
             Shape::Shared => {
                 let shared = self.source(&env, 0).share();
                 self.sink(shared.stream(), "even");
-                let very_many = self.very_many;
+                let very_many = self.job.very_many;
                 let many = shared.stream().flat_map(move |row| many_of(row, very_many)).rebalance().parallelism(start.parallelism.1);
                 self.sink(many.map(doubled), "odd");
             }
@@ -82,7 +98,7 @@ impl JobSpec {
     fn keyed(&self, env: &Environment, start: &Start) {
         let watermarks = Watermarks::bounded(DISORDER);
         let rows = self.source(env, 0);
-        match self.shape {
+        match self.job.shape {
             Shape::Counted => {
                 let keyed = rows.key_by(|row| row.key).parallelism(start.parallelism.1);
                 let numbered = keyed.stateful_map(
@@ -128,21 +144,25 @@ impl JobSpec {
     }
 
     fn source(&self, env: &Environment, number: usize) -> Stream<SourceStart<FileSource<Row>>, Identity> {
-        let source = FileSource::csv::<Row>(pattern(number)).split_size(self.split_bytes, self.chunk_bytes);
+        let source = FileSource::csv::<Row>(pattern(number)).split_size(self.job.split_bytes, self.job.chunk_bytes);
         // The first row of a split is let on whatever its time, so it must be known which rows are first.
-        let source = if self.shape == Shape::Guarded { source.one_split() } else { source };
+        let source = if self.job.shape == Shape::Guarded { source.one_split() } else { source };
         env.source(&format!("in-{number}"), source)
     }
 
     fn sink<S: Beginning, X: Transform<S::Item, Out = Row>>(&self, stream: Stream<S, X>, name: &str) {
+        if let Some(settings) = &self.job.topics {
+            let settings = TopicSettings { journal: self.job.journal, ..settings.clone() };
+            return stream.sink(name, TopicSink::new(settings, &topic(&self.job.name, name), self.broker.clone()));
+        }
         let mut sink = FileSink::csv::<Row>(format!("{OUT}/{name}"));
-        if let Some(bytes) = self.roll_bytes {
+        if let Some(bytes) = self.job.roll_bytes {
             sink = sink.roll_bytes(bytes);
         }
-        if let Some(age) = self.roll_every {
+        if let Some(age) = self.job.roll_every {
             sink = sink.roll_every(age);
         }
-        if self.journal {
+        if self.job.journal {
             sink = sink.journal();
         }
         stream.sink(name, sink);

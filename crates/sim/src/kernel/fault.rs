@@ -1,11 +1,11 @@
-//! What can go wrong with one operation on the disk: by chance, or at exactly one step.
+//! What can go wrong with one operation on the disk, or one request to the broker: by chance, or at exactly one step.
 
 use std::io;
 use std::time::Duration;
 
 use super::{ProcessId, Random};
 
-/// What the disk is asked to do.
+/// What the disk or the broker is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Open for reading.
@@ -28,6 +28,22 @@ pub enum Operation {
     CreateDirectory,
     /// Look at what is there.
     Metadata,
+    /// At the broker: take a transactional id over; the path is the id, as with all that follow.
+    TakeOver,
+    /// At the broker: take an id away from a producer.
+    Fence,
+    /// At the broker: make a partition part of a transaction.
+    Enroll,
+    /// At the broker: write a record; or clear a key, of a topic.
+    Produce,
+    /// At the broker: commit or abort.
+    EndTransaction,
+    /// At the broker: describe the last transaction of an id.
+    Describe,
+    /// At the broker: list ids; the path is their prefix.
+    ListIds,
+    /// At the broker: read committed records; the path is the topic.
+    Fetch,
 }
 
 impl Operation {
@@ -40,9 +56,36 @@ impl Operation {
             | Operation::Sync
             | Operation::Rename
             | Operation::Remove
-            | Operation::CreateDirectory => true,
-            Operation::Open | Operation::Read | Operation::List | Operation::Metadata => false,
+            | Operation::CreateDirectory
+            | Operation::TakeOver
+            | Operation::Fence
+            | Operation::Enroll
+            | Operation::Produce
+            | Operation::EndTransaction => true,
+            Operation::Open
+            | Operation::Read
+            | Operation::List
+            | Operation::Metadata
+            | Operation::Describe
+            | Operation::ListIds
+            | Operation::Fetch => false,
         }
+    }
+
+    /// Whether it is a request to the broker.
+    #[must_use]
+    pub fn asks_broker(self) -> bool {
+        matches!(
+            self,
+            Operation::TakeOver
+                | Operation::Fence
+                | Operation::Enroll
+                | Operation::Produce
+                | Operation::EndTransaction
+                | Operation::Describe
+                | Operation::ListIds
+                | Operation::Fetch
+        )
     }
 }
 
@@ -55,6 +98,12 @@ pub struct Weather {
     pub answer_lost: u32,
     /// Nothing can be changed: the disk is full, or mounted for reading.
     pub closed: Option<io::ErrorKind>,
+    /// Nobody reaches the broker, or its coordinator is still loading.
+    pub broker_away: bool,
+    /// Requests to the broker that are not done.
+    pub broker_refused: u32,
+    /// Requests to the broker that are done and not answered.
+    pub broker_answer_lost: u32,
     /// Pieces of blocking work that may pause in the middle.
     pub deep: u32,
     /// Of those, operations before which they pause.
@@ -73,6 +122,9 @@ impl Weather {
             refused: 0,
             answer_lost: 0,
             closed: None,
+            broker_away: false,
+            broker_refused: 0,
+            broker_answer_lost: 0,
             deep: 0,
             pause: 0,
             slow: (Duration::from_micros(5), Duration::from_micros(500)),
@@ -195,6 +247,9 @@ impl Traps {
 impl Weather {
     /// What chance does to this operation.
     pub(super) fn strikes(&self, operation: Operation, random: &mut Random) -> Option<Deed> {
+        if operation.asks_broker() {
+            return self.strikes_broker(operation, random);
+        }
         // On a full disk names can still be changed and removed.
         let closed = self.closed.filter(|kind| match kind {
             io::ErrorKind::StorageFull => matches!(operation, Operation::Create | Operation::Append),
@@ -211,5 +266,13 @@ impl Weather {
             return Some(Deed::LoseAnswer(io::ErrorKind::TimedOut));
         }
         None
+    }
+
+    fn strikes_broker(&self, operation: Operation, random: &mut Random) -> Option<Deed> {
+        if self.broker_away || random.chance(self.broker_refused) {
+            return Some(Deed::Refuse(io::ErrorKind::ConnectionRefused));
+        }
+        let lost = operation.writes() && random.chance(self.broker_answer_lost);
+        lost.then_some(Deed::LoseAnswer(io::ErrorKind::TimedOut))
     }
 }

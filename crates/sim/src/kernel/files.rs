@@ -7,7 +7,7 @@ use std::sync::Arc;
 use staunch_api::{DirectoryEntry, FileSystem, Metadata, ReadFile, Replace, WriteFile};
 
 use super::fault::Operation;
-use super::{Disk, FileId, Kernel, ProcessId, fiber};
+use super::{Disk, FileId, Kernel, ProcessId};
 
 /// The disk, through one process.
 #[derive(Clone)]
@@ -30,17 +30,7 @@ impl SimFiles {
     }
 
     fn act<T>(&self, operation: Operation, path: &str, action: impl FnOnce(&mut Disk) -> io::Result<T>) -> io::Result<T> {
-        if fiber::can_pause() {
-            let until = self.kernel.machine().pause_before(self.process, operation, path);
-            if let Some(until) = until {
-                fiber::pause(until);
-            }
-        }
-        let (answer, pause) = self.kernel.machine().perform(self.process, operation, path, action);
-        if let Some(until) = pause {
-            fiber::pause(until);
-        }
-        answer
+        self.kernel.perform(self.process, operation, path, |machine| action(&mut machine.disk))
     }
 }
 

@@ -10,6 +10,7 @@
 mod random;
 mod history;
 mod disk;
+mod broker;
 mod fault;
 mod fiber;
 mod door;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use staunch_engine::runtime::Clock;
 use staunch_types::Tick;
 
+pub use broker::{Answer, Body, Broker, BrokerSettings, By, Decided, Decision, Fetched, Place, Refusal, SimBroker};
 pub use disk::{Change, ChangeKind, Disk, FileId};
 pub use door::{SimDoor, WorkId};
 pub use fault::{Deed, Operation, Trap, Weather, When};
@@ -60,6 +62,8 @@ pub struct Machine {
     pub history: History,
     /// The disk.
     pub disk: Disk,
+    /// The broker, which no fault of ours makes forget anything.
+    pub broker: Broker,
     /// General conditions.
     pub weather: Weather,
     traps: Traps,
@@ -67,7 +71,7 @@ pub struct Machine {
     works: u64,
     /// The first panic of a piece of work.
     panicked: Option<String>,
-    /// Operations on the disk so far.
+    /// Operations on the disk and the broker so far.
     pub operations: u64,
 }
 
@@ -90,6 +94,7 @@ impl Kernel {
             random: Random::new(seed),
             history: History::default(),
             disk: Disk::default(),
+            broker: Broker::default(),
             weather: Weather::fair(),
             traps: Traps::default(),
             processes: BTreeMap::new(),
@@ -107,6 +112,27 @@ impl Kernel {
     /// Adds a line to the history.
     pub fn note(&self, line: fmt::Arguments<'_>) {
         self.machine().note(line);
+    }
+
+    /// Does one operation for a process, or what chance and traps make of it; the process may pause before and after.
+    fn perform<T>(
+        &self,
+        process: ProcessId,
+        operation: Operation,
+        path: &str,
+        action: impl FnOnce(&mut Machine) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if fiber::can_pause() {
+            let until = self.machine().pause_before(process, operation, path);
+            if let Some(until) = until {
+                fiber::pause(until);
+            }
+        }
+        let (answer, pause) = self.machine().perform(process, operation, path, action);
+        if let Some(until) = pause {
+            fiber::pause(until);
+        }
+        answer
     }
 }
 
@@ -203,7 +229,7 @@ impl Machine {
         process: ProcessId,
         operation: Operation,
         path: &str,
-        action: impl FnOnce(&mut Disk) -> io::Result<T>,
+        action: impl FnOnce(&mut Machine) -> io::Result<T>,
     ) -> (io::Result<T>, Option<Tick>) {
         if !self.is_alive(process) {
             return (Err(dead()), None);
@@ -212,7 +238,7 @@ impl Machine {
         let deed = self.traps.spring(process, operation, path).or_else(|| self.weather.strikes(operation, &mut self.random));
         match deed {
             None | Some(Deed::Note) => {
-                let answer = action(&mut self.disk);
+                let answer = action(self);
                 self.tell(process, operation, path, if answer.is_ok() { "" } else { " no" });
                 (answer, None)
             }
@@ -221,22 +247,22 @@ impl Machine {
                 (Err(kind.into()), None)
             }
             Some(Deed::LoseAnswer(kind)) => {
-                let answer = action(&mut self.disk);
+                let answer = action(self);
                 self.tell_always(process, operation, path, " !lost");
                 (answer.and(Err(kind.into())), None)
             }
             Some(Deed::Kill(When::Before)) => self.die(process, operation, path, Machine::kill),
             Some(Deed::PowerLoss(When::Before)) => self.die(process, operation, path, |machine, _| machine.power_loss()),
             Some(Deed::Kill(When::After)) => {
-                let _ = action(&mut self.disk);
+                let _ = action(self);
                 self.die(process, operation, path, Machine::kill)
             }
             Some(Deed::PowerLoss(When::After)) => {
-                let _ = action(&mut self.disk);
+                let _ = action(self);
                 self.die(process, operation, path, |machine, _| machine.power_loss())
             }
             Some(Deed::Hang(When::After, time)) => {
-                let answer = action(&mut self.disk);
+                let answer = action(self);
                 self.tell_always(process, operation, path, "");
                 self.hang(process, time);
                 (answer, Some(self.now + time))
@@ -258,7 +284,7 @@ impl Machine {
     }
 
     fn tell(&mut self, process: ProcessId, operation: Operation, path: &str, mark: &str) {
-        if operation.writes() && operation != Operation::Append {
+        if operation.writes() && !matches!(operation, Operation::Append | Operation::Produce | Operation::Enroll) {
             self.tell_always(process, operation, path, mark);
         }
     }

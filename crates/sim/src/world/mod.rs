@@ -19,7 +19,7 @@ use staunch_types::{Error, TaskId, Tick};
 
 use crate::check::{Checks, Violation};
 use crate::job::{JobSpec, Start};
-use crate::kernel::{Kernel, Machine, ProcessId, Trap, Weather};
+use crate::kernel::{Kernel, Machine, ProcessId, SimBroker, Trap, Weather};
 use process::Process;
 use turn::Turn;
 
@@ -89,7 +89,8 @@ impl World {
     pub fn start(&mut self, start: &Start) -> ProcessId {
         let id = ProcessId(self.told.len() as u32 + 1);
         self.kernel.note(format_args!("w  start {id}: parallelism {:?}, {:?}", start.parallelism, start.restore));
-        let process = Process::start(&self.kernel, id, self.job.plan(start), self.job.config(start));
+        let broker = SimBroker::new(Arc::clone(&self.kernel), id);
+        let process = Process::start(&self.kernel, id, self.job.plan(start, &broker), self.job.config(start));
         self.told.insert(id, Rc::clone(&process.told));
         self.processes.insert(id, process);
         id
@@ -152,14 +153,27 @@ impl World {
         Ok(Step::Ran)
     }
 
-    /// Looks at what has changed on the disk.
+    /// Looks at what has changed on the disk and at the broker.
     ///
     /// # Errors
     /// What must not be.
     pub fn look(&mut self) -> Result<(), Violation> {
         let mut machine = self.kernel.machine();
-        let changes = machine.disk.take_changes();
-        if changes.is_empty() { Ok(()) } else { self.checks.changed(&machine.disk, &changes) }
+        let (changes, decided) = (machine.disk.take_changes(), machine.broker.take_decided());
+        if !changes.is_empty() {
+            self.checks.changed(&machine.disk, &changes)?;
+        }
+        self.checks.decided(&decided)
+    }
+
+    /// Lets time pass until the broker has written all markers.
+    pub fn markers_arrive(&self) {
+        let mut machine = self.kernel.machine();
+        let machine = &mut *machine;
+        while let Some(at) = machine.broker.next_marker() {
+            machine.now = machine.now.max(at);
+            machine.broker.advance(machine.now, &mut machine.random);
+        }
     }
 
     /// Runs until something is true; false when nobody can run any more or the time is over.

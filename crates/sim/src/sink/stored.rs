@@ -1,0 +1,66 @@
+//! What a checkpoint keeps of a transaction.
+
+use staunch_protocol::transaction::{Identity, Producer};
+use staunch_types::{Error, ErrorKind, Result};
+
+/// What stands between the prefix of a sink and the key of a mark in the id under which lost output is written again.
+pub const AGAIN: &str = "again-";
+
+/// A prepared transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTransaction {
+    /// The transactional id.
+    pub id: String,
+    /// Which of its transactions.
+    pub identity: Identity,
+    /// The key of its mark.
+    pub mark: String,
+    /// Where the mark lies.
+    pub mark_offset: u64,
+    /// The copy in the journal.
+    pub copy: Option<String>,
+}
+
+impl StoredTransaction {
+    /// As bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let Identity { producer, start_ms } = self.identity;
+        let copy = self.copy.as_deref().unwrap_or_default();
+        format!("{}\n{}\n{}\n{start_ms}\n{}\n{}\n{copy}", self.id, producer.id, producer.epoch, self.mark, self.mark_offset).into_bytes()
+    }
+
+    /// From bytes.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn decode(bytes: &[u8]) -> Result<StoredTransaction> {
+        let text = String::from_utf8_lossy(bytes);
+        let parts: Vec<&str> = text.split('\n').collect();
+        StoredTransaction::of(&parts).ok_or_else(|| Error::new(ErrorKind::Corrupt, "sim-stored", format!("no stored transaction: {text:?}")))
+    }
+
+    fn of(parts: &[&str]) -> Option<StoredTransaction> {
+        let [id, producer, epoch, start_ms, mark, mark_offset, copy] = parts else { return None };
+        let producer = Producer { id: producer.parse().ok()?, epoch: epoch.parse().ok()? };
+        Some(StoredTransaction {
+            id: (*id).to_owned(),
+            identity: Identity { producer, start_ms: start_ms.parse().ok()? },
+            mark: (*mark).to_owned(),
+            mark_offset: mark_offset.parse().ok()?,
+            copy: (!copy.is_empty()).then(|| (*copy).to_owned()),
+        })
+    }
+
+    /// For people and for the checks: begins as [`StoredTransaction::words`] say, ends with the key of the mark.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!("{}mark={}", StoredTransaction::words(&self.id, self.identity), self.mark)
+    }
+
+    /// The words for a transaction.
+    #[must_use]
+    pub fn words(id: &str, identity: Identity) -> String {
+        format!("transaction {id} {} start_ms={} ", identity.producer, identity.start_ms)
+    }
+}
