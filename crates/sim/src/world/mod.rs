@@ -166,6 +166,13 @@ impl World {
         self.checks.decided(&decided)
     }
 
+    /// Lets the broker do what has come due.
+    pub fn broker_goes_on(&self) {
+        let mut machine = self.kernel.machine();
+        let machine = &mut *machine;
+        machine.broker.advance(machine.now, &mut machine.random);
+    }
+
     /// Lets time pass until the broker has written all markers.
     pub fn markers_arrive(&self) {
         let mut machine = self.kernel.machine();

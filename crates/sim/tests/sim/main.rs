@@ -3,6 +3,7 @@
 mod support;
 mod same_seed;
 mod crash_table;
+mod transactions;
 mod every_write;
 mod found;
 mod reports;

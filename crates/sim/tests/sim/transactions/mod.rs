@@ -1,0 +1,6 @@
+//! The crash table for a sink with transactions: the rules of the Kafka sink, at the simulated broker.
+
+mod support;
+mod writing;
+mod committing;
+mod every_request;
