@@ -37,7 +37,8 @@ impl StoredTransaction {
     pub fn decode(bytes: &[u8]) -> Result<StoredTransaction> {
         let text = String::from_utf8_lossy(bytes);
         let parts: Vec<&str> = text.split('\n').collect();
-        StoredTransaction::of(&parts).ok_or_else(|| Error::new(ErrorKind::Corrupt, "sim-stored", format!("no stored transaction: {text:?}")))
+        StoredTransaction::of(&parts)
+            .ok_or_else(|| Error::new(ErrorKind::Corrupt, "sim-stored", format!("no stored transaction: {text:?}")))
     }
 
     fn of(parts: &[&str]) -> Option<StoredTransaction> {

@@ -47,7 +47,9 @@ impl World {
         self.checks.finished(&self.job)?;
         let after = (self.checks.visible.files() + self.checks.topics.commits(), self.checks.visible.lines());
         if before != after {
-            let what = format!("one more start of the finished job changed the output: files or transactions, and lines {before:?}, then {after:?}");
+            let what = format!(
+                "one more start of the finished job changed the output: files or transactions, and lines {before:?}, then {after:?}"
+            );
             return Err(Violation::new("E8", what));
         }
         self.markers_arrive();
