@@ -3,4 +3,6 @@
 mod support;
 mod writing;
 mod committing;
+mod rivals;
+mod changes;
 mod every_request;
