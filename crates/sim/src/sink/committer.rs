@@ -63,7 +63,7 @@ impl TopicCommitter {
         let producer = done("give the id", &id, self.sink.broker.take_over(&id, None, self.sink.settings.timeout))?;
         match self.mark(stored)? {
             _ if self.sink.settings.breaks(BrokenDriver::ResendsUnseen) => {}
-            MarkReading::There => return Ok(Proof { text: format!("mark={}", stored.mark) }),
+            MarkReading::There => return Ok(Proof::seen(format!("mark={}", stored.mark))),
             MarkReading::Absent | MarkReading::NotAsked => {}
             MarkReading::PlaceGone { why } => return Err(unknowable(stored, &why)),
         }
@@ -82,7 +82,7 @@ impl TopicCommitter {
         let mark = Body::Mark(stored.mark.clone());
         done("take the mark", &id, self.sink.broker.send(&id, producer, &self.mark_place(), number + 1, &mark))?;
         done("commit", &id, self.sink.broker.end(&id, producer, Decision::Commit))?;
-        Ok(Proof { text: format!("written again from copy={copy} mark={}", stored.mark) })
+        Ok(Proof::seen(format!("written again from copy={copy} mark={}", stored.mark)))
     }
 
     fn copied(&self, copy: &str) -> Result<Option<String>> {
@@ -124,9 +124,9 @@ impl Committer for TopicCommitter {
         let stored = StoredTransaction::decode(&committable.body)?;
         assert!(committable.epoch <= permit.epoch(), "a permit of epoch={} was used for {}", permit.epoch(), stored.describe());
         match self.step(&stored)? {
-            Step::Committed { proof } => Ok(Proof { text: proof }),
+            Step::Committed { proof } => Ok(Proof::seen(proof)),
             Step::Pending => match self.sink.broker.end(&stored.id, stored.identity.producer, Decision::Commit) {
-                Ok(Ok(())) => Ok(Proof { text: format!("committed {}", stored.describe()) }),
+                Ok(Ok(())) => Ok(Proof::seen(format!("committed {}", stored.describe()))),
                 // A commit that is under way is decided.
                 Ok(Err(Refusal::Concurrent)) => Err(not_known(&stored, "a decision is under way")),
                 Ok(Err(refusal)) => {
@@ -143,7 +143,7 @@ impl Committer for TopicCommitter {
     fn resolve(&mut self, committable: &Committable) -> Result<Resolution> {
         let stored = StoredTransaction::decode(&committable.body)?;
         match self.step(&stored)? {
-            Step::Committed { proof } => Ok(Resolution::Committed(Proof { text: proof })),
+            Step::Committed { proof } => Ok(Resolution::Committed(Proof::seen(proof))),
             Step::Pending => Ok(Resolution::Pending),
             Step::Lost { evidence } => Ok(Resolution::Lost { evidence: format!("{evidence}: {}", stored.describe()) }),
             Step::AskMark => Err(not_known(&stored, "the mark was not looked for")),
