@@ -33,7 +33,7 @@ use staunch_types::{Error, ErrorKind, Result};
 pub use cluster::{Allowed, Broker, Cluster, Operation, Partition, Topic};
 pub use fetch::{Extent, Fetched, Isolation};
 pub use interrupt::Interrupt;
-pub use staunch_protocol::transaction::{Producer, TransactionPhase};
+pub use staunch_protocol::transaction::{Identity, Producer, TransactionPhase};
 pub use transactions::{Decision, Described, Ended, Listed, Transaction};
 
 use crate::codes;

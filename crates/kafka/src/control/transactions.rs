@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::error::ParseResponseErrorCode;
+use kafka_protocol::messages::describe_transactions_response::TransactionState;
 use kafka_protocol::messages::{
     DescribeTransactionsRequest, EndTxnRequest, InitProducerIdRequest, ListTransactionsRequest, ProducerId, TransactionalId,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
-use staunch_protocol::transaction::{self, Found, Producer, TransactionPhase};
+use staunch_protocol::transaction::{self, Found, Identity, Producer, TransactionPhase};
 use staunch_types::{Error, ErrorKind, Result};
 
 use super::{Control, Target, connection, refused};
@@ -123,13 +124,7 @@ impl Control {
             Some(ResponseError::TransactionalIdNotFound) => return Ok(Described::Unknown),
             Some(code) => return Err(refused(DescribeTransactionsRequest::KEY, &about, code, &asked)),
         }
-        Ok(Described::Known(Transaction {
-            phase: phase(&found.transaction_state, &about, &asked)?,
-            producer: Producer { id: found.producer_id.0, epoch: found.producer_epoch },
-            timeout_ms: found.transaction_timeout_ms,
-            start_ms: (found.transaction_start_time_ms >= 0).then_some(found.transaction_start_time_ms),
-            partitions: found.topics.into_iter().map(|topic| (topic.topic.to_string(), topic.partitions)).collect(),
-        }))
+        Ok(Described::Known(transaction(found, &about, &asked)?))
     }
 
     /// All transactional ids that begin with a prefix, from every broker, in order. An id whose coordinator moves while the brokers are
@@ -166,25 +161,72 @@ impl Control {
         Ok(found.into_iter().collect::<BTreeSet<_>>().into_iter().collect())
     }
 
-    /// Ends the open transaction of a producer. Repeating it is harmless as long as the producer begins no other one: whoever calls has
-    /// described the transaction before and compared its start.
+    /// Ends the open transaction of a producer. When there is no answer it asks again, blindly: whoever calls knows that the producer begins
+    /// no other one; else [`Control::end_described`] is for them.
     ///
     /// # Errors
     /// `Retry` when it is not known whether it happened, `Invalid` when this user may not do it.
     pub fn end_transaction(&mut self, transactional_id: &str, producer: Producer, decision: Decision) -> Result<Ended> {
+        self.end(transactional_id, producer, None, decision)
+    }
+
+    /// Ends a transaction that was described before, and no other. Its producer may go on as soon as it is decided; so before it asks again, as
+    /// there was no answer, it looks whether this is still the last transaction of the id.
+    ///
+    /// # Errors
+    /// As [`Control::end_transaction`].
+    pub fn end_described(&mut self, transactional_id: &str, identity: Identity, decision: Decision) -> Result<Ended> {
+        self.end(transactional_id, identity.producer, Some(identity), decision)
+    }
+
+    fn end(&mut self, transactional_id: &str, producer: Producer, identity: Option<Identity>, decision: Decision) -> Result<Ended> {
         let request = EndTxnRequest::default().with_transactional_id(wire_id(transactional_id)).with_producer_id(ProducerId(producer.id));
         let request = request.with_producer_epoch(producer.epoch).with_committed(decision == Decision::Commit);
         let about = format!("transactional_id={transactional_id} {producer}");
         let target = Target::Coordinator(transactional_id);
-        // From version 5 on the broker raises the producer's epoch, which librdkafka does not expect; below 2 two errors look alike.
-        let answer = self.ask(&target, 2..=4, &request, &about, |answer| answer.error_code)?;
-        match answer.error_code.err() {
-            None => Ok(Ended::AsAsked),
-            Some(ResponseError::InvalidTxnState) => Ok(Ended::NotOpen),
-            Some(ResponseError::ProducerFenced | ResponseError::InvalidProducerEpoch) => Ok(Ended::Fenced),
-            Some(ResponseError::InvalidProducerIdMapping) => Ok(Ended::UnknownProducer),
-            Some(code) => Err(refused(EndTxnRequest::KEY, &about, code, &self.asked(transactional_id))),
+        let mut was_asked = false;
+        let answer = self.persist(EndTxnRequest::KEY, &about, |control| {
+            let address = control.locate(&target)?;
+            if let Some(identity) = identity.filter(|_| was_asked) {
+                match control.ended_meanwhile(&address, transactional_id, identity, decision)? {
+                    Err(code) => return Ok((code, address, Err(code))),
+                    Ok(Some(ended)) => return Ok((0, address, Ok(ended))),
+                    Ok(None) => {}
+                }
+            }
+            was_asked = true;
+            // From version 5 on the broker raises the producer's epoch, which librdkafka does not expect; below 2 two errors look alike.
+            let code = control.on(&address, |connection| connection.call(2..=4, &request))?.error_code;
+            Ok((code, address, Err(code)))
+        })?;
+        match answer.map_err(|code| code.err()) {
+            Ok(ended) => Ok(ended),
+            Err(None) => Ok(Ended::AsAsked),
+            Err(Some(ResponseError::InvalidTxnState)) => Ok(Ended::NotOpen),
+            Err(Some(ResponseError::ProducerFenced | ResponseError::InvalidProducerEpoch)) => Ok(Ended::Fenced),
+            Err(Some(ResponseError::InvalidProducerIdMapping)) => Ok(Ended::UnknownProducer),
+            Err(Some(code)) => Err(refused(EndTxnRequest::KEY, &about, code, &self.asked(transactional_id))),
         }
+    }
+
+    /// How a transaction ended, if it is not open any more; or the error code of the broker.
+    fn ended_meanwhile(
+        &mut self,
+        address: &Address,
+        transactional_id: &str,
+        identity: Identity,
+        decision: Decision,
+    ) -> Result<std::result::Result<Option<Ended>, i16>> {
+        let request = DescribeTransactionsRequest::default().with_transactional_ids(vec![wire_id(transactional_id)]);
+        let answer = self.on(address, |connection| connection.call(0..=0, &request))?;
+        let Some(found) = answer.transaction_states.into_iter().next() else { return Ok(Err(-1)) };
+        match found.error_code.err() {
+            None => {}
+            Some(ResponseError::TransactionalIdNotFound) => return Ok(Ok(Some(Ended::UnknownProducer))),
+            Some(_) => return Ok(Err(found.error_code)),
+        }
+        let found = transaction(found, &format!("transactional_id={transactional_id}"), address)?.found();
+        Ok(Ok(ended(identity, &found, decision)))
     }
 
     /// Takes a transactional id over from whoever has it: aborts what is open under it and fences its producer. Gives the producer that has it
@@ -248,6 +290,31 @@ impl Control {
 
 pub(super) fn wire_id(transactional_id: &str) -> TransactionalId {
     TransactionalId(StrBytes::from_string(transactional_id.into()))
+}
+
+/// How the transaction of an identity ended, by what the coordinator describes; `None` when it is open still.
+fn ended(identity: Identity, found: &Found, decision: Decision) -> Option<Ended> {
+    use TransactionPhase as P;
+    match (found.phase, decision) {
+        _ if !found.is(identity) => Some(Ended::NotOpen),
+        (P::Ongoing, _) => None,
+        (P::PrepareCommit | P::CompleteCommit, Decision::Commit) | (P::PrepareAbort | P::CompleteAbort, Decision::Abort) => {
+            Some(Ended::AsAsked)
+        }
+        (P::Empty | P::PrepareCommit | P::PrepareAbort | P::CompleteCommit | P::CompleteAbort | P::Dead | P::PrepareEpochFence, _) => {
+            Some(Ended::NotOpen)
+        }
+    }
+}
+
+fn transaction(found: TransactionState, about: &str, broker: &Address) -> Result<Transaction> {
+    Ok(Transaction {
+        phase: phase(&found.transaction_state, about, broker)?,
+        producer: Producer { id: found.producer_id.0, epoch: found.producer_epoch },
+        timeout_ms: found.transaction_timeout_ms,
+        start_ms: (found.transaction_start_time_ms >= 0).then_some(found.transaction_start_time_ms),
+        partitions: found.topics.into_iter().map(|topic| (topic.topic.to_string(), topic.partitions)).collect(),
+    })
 }
 
 fn phase(text: &str, about: &str, broker: &Address) -> Result<TransactionPhase> {

@@ -130,7 +130,7 @@ impl Brokers {
         let standing = self.standing(body, now_ms)?;
         let Standing::Open { .. } = standing else { return Ok(standing) };
         let stored = StoredTransaction::decode(body)?;
-        match self.control.end_transaction(&stored.id, stored.producer(), Decision::Commit)? {
+        match self.control.end_described(&stored.id, stored.identity(), Decision::Commit)? {
             Ended::AsAsked => {
                 Ok(Standing::Committed { proof: format!("EndTxn committed transactional id={} {}", stored.id, stored.producer()) })
             }

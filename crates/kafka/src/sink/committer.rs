@@ -156,7 +156,7 @@ impl Committer for KafkaCommitter {
         }
         match self.step(&stored)? {
             Step::Committed { proof: text } => Ok(proof(text, &self.seen)),
-            Step::Pending => match self.control.end_transaction(&stored.id, stored.producer(), Decision::Commit)? {
+            Step::Pending => match self.control.end_described(&stored.id, stored.identity(), Decision::Commit)? {
                 Ended::AsAsked => Ok(Proof::seen(format!("EndTxn committed transactional id={} {}", stored.id, stored.producer()))),
                 ended @ (Ended::NotOpen | Ended::Fenced | Ended::UnknownProducer) => Err(Error::new(
                     ErrorKind::Restart,
@@ -220,8 +220,8 @@ impl Committer for KafkaCommitter {
             let stored = StoredTransaction::decode(&committable.body)?;
             kept.entry(stored.id.clone()).or_default().push(stored.identity());
         }
-        // First all that is about to be ended is described, then the generation confirmed: whoever takes an id over later changes its
-        // producer, and is left alone.
+        // First all that is about to be ended is described, then the generation confirmed. Whoever takes an id over after that changes its
+        // producer; a broker refuses us then, but not while a transaction is open under the same producer id (decision 14, what is open).
         let mut taken = Vec::new();
         for listed in self.control.list_transactions(&Settings::prefix(&self.context.job, &self.context.sink))? {
             let id = listed.transactional_id;

@@ -174,20 +174,20 @@ impl Handle {
             error.rdkafka_error_code(),
             Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch)
         );
-        let (kind, code, data) = if is_fenced {
+        // Also who was given up for a transaction that took too long is fenced: the ledger tells, at the restart, whether there is a newer one.
+        let (code, remedy) = if is_fenced {
             (
-                ErrorKind::Fenced,
                 codes::FENCED,
-                "a newer generation of the job has taken over; nothing that this one has open can become visible",
+                "see whether an epoch takes longer than transaction.timeout.ms, or another program uses the same transactional ids",
             )
         } else {
-            (ErrorKind::Restart, codes::WRITE_FAILED, "nothing of the present epoch is visible; it is written again after the restart")
+            (codes::WRITE_FAILED, "see the cause, and whether the brokers can be reached")
         };
-        Error::new(kind, code, format!("the broker did not let the sink {action}"))
+        Error::new(ErrorKind::Restart, code, format!("the broker did not let the sink {action}"))
             .cause(error)
             .at(format!("transactional id={}", self.id))
-            .data(data)
-            .remedy("see the cause, and whether the brokers can be reached")
+            .data("nothing of the present epoch is visible; it is written again after the restart, or by the newer generation if there is one")
+            .remedy(remedy)
     }
 }
 

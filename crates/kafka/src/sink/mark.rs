@@ -21,7 +21,7 @@ use super::stored::Mark;
 use crate::client::Client;
 use crate::codes;
 use crate::control::Control;
-use crate::native::{Queue, Taken};
+use crate::native::{Queue, Taken, TakenMessage};
 
 /// How long marks are waited for that open transactions of others may hide.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -54,30 +54,60 @@ pub(super) fn look_for(client: &Client, control: &mut Control, mark: &Mark) -> R
         let what = format!("the topic of marks, {}[{}], has the offsets {start}..{end}", mark.topic, mark.partition);
         return gone(format!("{what}, and the mark would be at {} or later", mark.offset));
     }
-    let reader = consumer("read_committed")?;
-    let mut queue = Queue::of(&reader).ok_or_else(|| Error::new(ErrorKind::Bug, codes::KAFKA_BUG, "a consumer has no queue"))?;
-    let mut list = TopicPartitionList::new();
-    list.add_partition_offset(&mark.topic, mark.partition, Offset::Offset(mark.offset)).map_err(failed)?;
-    reader.assign(&list).map_err(failed)?;
-    let (began, mut reached, mut found, mut error) = (Instant::now(), mark.offset, None, None);
-    while found.is_none() && reached < end {
-        queue.take(LOOK, |taken| match taken {
-            Taken::Message(message) => {
-                reached = reached.max(message.offset() + 1);
-                if message.key() == Some(mark.key.as_bytes()) {
-                    found = Some(message.value().map(<[u8]>::to_vec));
-                }
-            }
-            Taken::End { offset, .. } => reached = reached.max(offset),
-            Taken::Error { code, text, .. } => error = Some(format!("{code:?}: {text}")),
-        });
-        if began.elapsed() > PATIENCE {
-            let what = "the mark of a transaction could not be looked for; open transactions of others may hide it";
-            let open = format!("read up to offset {reached} of {end}; {}", error.unwrap_or_default());
-            return Err(unreadable(mark, what).at(open));
+    // Where the last message with its key lies, decided or not. Open transactions behind it are not waited for: they may be prepared ones
+    // that are committed only after this answer.
+    let mut last = None;
+    let uncommitted = Reader { mark, consumer: consumer("read_uncommitted")? };
+    uncommitted.read(end, |message| {
+        if message.key() == Some(mark.key.as_bytes()) {
+            last = Some(message.offset());
         }
-    }
+        false
+    })?;
+    let Some(last) = last else { return Ok((MarkReading::Absent, Vec::new())) };
+    let mut found = None;
+    Reader { mark, consumer: consumer("read_committed")? }.read(last + 1, |message| {
+        if message.key() == Some(mark.key.as_bytes()) {
+            found = Some(message.value().map(<[u8]>::to_vec));
+        }
+        found.is_some()
+    })?;
     Ok(found.flatten().map_or((MarkReading::Absent, Vec::new()), |held| (MarkReading::There, held)))
+}
+
+/// Reads messages from where a mark would be.
+struct Reader<'m> {
+    mark: &'m Mark,
+    consumer: BaseConsumer,
+}
+
+impl Reader<'_> {
+    /// Hands messages over, up to the offset `end` or until `is_enough` says so.
+    fn read(self, end: i64, mut is_enough: impl FnMut(&TakenMessage<'_>) -> bool) -> Result<()> {
+        let Reader { mark, consumer } = self;
+        let failed = |error: KafkaError| unreadable(mark, "the mark of a transaction could not be looked for").cause(error);
+        let mut queue = Queue::of(&consumer).ok_or_else(|| Error::new(ErrorKind::Bug, codes::KAFKA_BUG, "a consumer has no queue"))?;
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&mark.topic, mark.partition, Offset::Offset(mark.offset)).map_err(failed)?;
+        consumer.assign(&list).map_err(failed)?;
+        let (began, mut reached, mut enough, mut error) = (Instant::now(), mark.offset, false, None);
+        while !enough && reached < end {
+            queue.take(LOOK, |taken| match taken {
+                Taken::Message(message) => {
+                    reached = reached.max(message.offset() + 1);
+                    enough = enough || is_enough(&message);
+                }
+                Taken::End { offset, .. } => reached = reached.max(offset),
+                Taken::Error { code, text, .. } => error = Some(format!("{code:?}: {text}")),
+            });
+            if began.elapsed() > PATIENCE {
+                let what = "the mark of a transaction could not be looked for; open transactions of others may hide it";
+                let open = format!("read up to offset {reached} of {end}; {}", error.unwrap_or_default());
+                return Err(unreadable(mark, what).at(open));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cold]

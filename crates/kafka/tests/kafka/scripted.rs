@@ -14,13 +14,14 @@ use kafka_protocol::messages::{
     ListTransactionsResponse, RequestHeader,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
-use staunch_kafka::control::{Decision, Described, Ended, Interrupt, Producer, TransactionPhase};
+use staunch_kafka::control::{Decision, Described, Ended, Identity, Interrupt, Producer, TransactionPhase};
 use staunch_kafka::{ClientSettings, Control};
 use staunch_types::{Error, ErrorKind};
 
 const CONCURRENT_TRANSACTIONS: i16 = 51;
 const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
 const NOT_COORDINATOR: i16 = 16;
+const TRANSACTIONAL_ID_NOT_FOUND: i16 = 105;
 const INVALID_RECORD: i16 = 87;
 const ATTEMPTS_MAX: u32 = 8;
 /// Requests that are remembered.
@@ -34,6 +35,8 @@ enum Line {
     Code(i16),
     /// Answers that all is well, and that the transaction is in this phase.
     Phase(&'static str),
+    /// Answers that the transaction of this start is in this phase.
+    Begun(&'static str, i64),
     /// Closes the connection: it is not known whether the request was done.
     Close,
     /// Answers another request.
@@ -124,10 +127,11 @@ fn serve(mut socket: TcpStream, port: u16, script: &mut Vec<Line>, hear: impl Fn
 const HUGE: &[u8] = b"huge";
 
 fn answer(line: &Line, key: ApiKey, version: i16) -> Option<(i16, Bytes)> {
-    let (code, phase) = match line {
-        Line::Code(code) => (*code, ""),
-        Line::Phase(phase) => (0, *phase),
-        Line::OtherNumber => (0, "Ongoing"),
+    let (code, phase, start_ms) = match line {
+        Line::Code(code) => (*code, "", 0),
+        Line::Phase(phase) => (0, *phase, 0),
+        Line::Begun(phase, start_ms) => (0, *phase, *start_ms),
+        Line::OtherNumber => (0, "Ongoing", 0),
         Line::Raw(bytes) => return Some((1, Bytes::from_static(bytes))),
         Line::Close => return None,
     };
@@ -139,6 +143,7 @@ fn answer(line: &Line, key: ApiKey, version: i16) -> Option<(i16, Bytes)> {
         return Some((ListTransactionsResponse::header_version(version), encoded(&listed, version)));
     }
     let found = TransactionState::default().with_error_code(code).with_transaction_state(StrBytes::from_static_str(phase));
+    let found = found.with_producer_id(PRODUCER.id.into()).with_producer_epoch(PRODUCER.epoch).with_transaction_start_time_ms(start_ms);
     let described = DescribeTransactionsResponse::default().with_transaction_states(vec![found]);
     Some((DescribeTransactionsResponse::header_version(version), encoded(&described, version)))
 }
@@ -204,6 +209,27 @@ fn a_commit_whose_answer_is_lost_is_repeated_on_a_new_connection() {
     assert_eq!(broker.commit().expect("an answer"), Ended::AsAsked);
     let twice = [ApiKey::FindCoordinator, ApiKey::EndTxn, ApiKey::FindCoordinator, ApiKey::EndTxn];
     assert_eq!(broker.heard(), twice);
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_repeated_only_if_its_transaction_is_still_the_last_one() {
+    let identity = Identity { producer: PRODUCER, start_ms: 5 };
+    for (found, ended, ends) in [
+        (Line::Begun("Ongoing", 5), Ended::AsAsked, 2),
+        (Line::Begun("PrepareCommit", 5), Ended::AsAsked, 1),
+        (Line::Begun("CompleteCommit", 5), Ended::AsAsked, 1),
+        (Line::Begun("CompleteAbort", 5), Ended::NotOpen, 1),
+        // The same producer has begun another one since: a second request would commit that, half written.
+        (Line::Begun("Ongoing", 6), Ended::NotOpen, 1),
+        (Line::Code(TRANSACTIONAL_ID_NOT_FOUND), Ended::UnknownProducer, 1),
+    ] {
+        for lost in [Line::Close, Line::Code(CONCURRENT_TRANSACTIONS)] {
+            let broker = Scripted::start(vec![lost, found.clone(), Line::Code(0)]);
+            let answer = broker.control(Interrupt::default()).end_described("id", identity, Decision::Commit);
+            assert_eq!(answer.expect("an answer"), ended, "{found:?}");
+            assert_eq!(broker.heard().iter().filter(|key| **key == ApiKey::EndTxn).count(), ends, "{found:?}");
+        }
+    }
 }
 
 #[test]

@@ -191,3 +191,20 @@ fn the_list_has_every_id_with_the_prefix_and_agrees_with_the_tool_of_kafka() {
     }
     writers[1].abort();
 }
+
+/// A fact about brokers that a sweep has to live with: while a transaction is open only the producer's id is compared, not its epoch.
+#[test]
+fn taking_an_id_away_from_an_older_epoch_aborts_what_a_newer_epoch_of_the_same_producer_has_open() {
+    let mut judge = judged_topic(shared(), "older-epoch");
+    let mut control = control(shared());
+    drop(Writer::open(shared(), "older-epoch", MINUTE_MS));
+    let Described::Known(old) = control.describe_transaction("older-epoch").expect("an answer") else { panic!("the id was taken over") };
+    let writer = Writer::open(shared(), "older-epoch", MINUTE_MS);
+    writer.begin();
+    writer.write("older-epoch", &["a"]);
+    let open = described(&mut control, "older-epoch");
+    assert_eq!(open.producer, Producer { epoch: old.producer.epoch + 1, ..old.producer });
+    assert_eq!(control.fence_producer("older-epoch", old.producer, 60_000).expect("an answer"), None, "it is said to be left alone");
+    assert_eq!(ended(&mut control, "older-epoch").phase, TransactionPhase::CompleteAbort);
+    assert_eq!(committed(&mut judge, "older-epoch"), Vec::<String>::new());
+}

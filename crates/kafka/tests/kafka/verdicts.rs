@@ -119,6 +119,28 @@ fn after_its_id_was_taken_over_the_mark_tells_whether_it_was_committed() {
 }
 
 #[test]
+fn a_loss_is_found_while_later_transactions_wait_for_that_verdict() {
+    with_case(shared(), "held-up", MINUTE, |case| {
+        let mut writer = ready(case, 1);
+        let (first, second) = (prepared(case, &mut writer, 1), prepared(case, &mut writer, 2));
+        drop(writer);
+        // Somebody aborts the first one; the mark of the second, which is open, lies behind that of the first.
+        let mut asked = control(shared());
+        for listed in asked.list_transactions("staunch+held-up+").expect("an answer") {
+            if first.description.contains(&listed.transactional_id) {
+                let open = described(&mut asked, &listed.transactional_id);
+                let answer = asked.end_transaction(&listed.transactional_id, open.producer, Decision::Abort).expect("an answer");
+                assert_eq!(answer, Ended::AsAsked);
+            }
+        }
+        is_lost(case, &first);
+        assert_eq!(verdict(case, &second), Resolution::Pending);
+        case.commit(2, std::slice::from_ref(&second));
+        assert_eq!((case.visible)(), [2]);
+    });
+}
+
+#[test]
 fn a_newer_half_written_transaction_is_never_taken_for_the_older_one() {
     with_case(shared(), "half-written", MINUTE, |case| {
         let mut writer = ready(case, 1);
