@@ -17,8 +17,9 @@ use staunch_protocol::Reason;
 use staunch_types::{Error, ErrorKind, Tick};
 
 use crate::check::Violation;
-use crate::job::{JobSpec, Start};
-use crate::kernel::{Kernel, ProcessId, Random, Weather, panic_text};
+use crate::job::{JobSpec, Start, name};
+use crate::kernel::{BrokerSettings, Kernel, ProcessId, Random, Weather, panic_text};
+use crate::sink::IdsOf;
 use crate::world::{PATIENCE, Step, World};
 
 /// Turns after which a run is given up: it should have come to its end long before.
@@ -69,11 +70,20 @@ impl Report {
 #[must_use]
 pub fn explore(seed: u64) -> Report {
     let mut random = Random::new(seed ^ 0x005E_ED0F_0075_0FFE);
-    let job = JobSpec::by_chance(&mut random);
+    let mut job = JobSpec::by_chance(&mut random);
+    // Chance of its own, so that jobs with files are as they were.
+    let mut at_broker = Random::new(seed ^ 0x00B2_0CE2);
+    job.topics_by_chance(&mut at_broker);
     let mut world = World::new(seed, job);
     let kernel = Arc::clone(&world.kernel);
+    if let Some(topics) = &world.job.topics {
+        kernel.note(format_args!("w  topics {topics:?}, journal {}", world.job.journal));
+        kernel.machine().broker.settings = BrokerSettings::by_chance(&mut at_broker);
+        // What ids of a task leave open has a scenario; here it is a loss like others.
+        world.checks.topics.robbery_is_known = topics.ids == IdsOf::Task;
+    }
     kernel.note(format_args!("w  job {:?}, files {}, rows {}", world.job.shape, world.job.input.len(), world.job.rows().count()));
-    let mut explorer = Explorer::new(random);
+    let mut explorer = Explorer::new(random, world.job.topics.is_some());
     let outcome = catch_unwind(AssertUnwindSafe(|| explorer.run(&mut world)));
     let violation = match outcome {
         Ok(answer) => answer.err(),
@@ -109,10 +119,12 @@ struct Explorer {
     start_at: Option<Tick>,
     finished: bool,
     judged: usize,
+    /// Whether there is a broker.
+    broker: bool,
 }
 
 impl Explorer {
-    fn new(mut random: Random) -> Explorer {
+    fn new(mut random: Random, broker: bool) -> Explorer {
         let mut share = |often: u64| if random.chance(4_000) { random.between(1, often) as u32 } else { 0 };
         let climate = Climate {
             kill: share(80),
@@ -133,7 +145,7 @@ impl Explorer {
             ..Start::default()
         };
         let calm_at = Tick::default() + random.duration(Duration::from_millis(100), Duration::from_secs(20));
-        Explorer { random, climate, start, calm_at, calm: false, start_at: Some(Tick::default()), finished: false, judged: 0 }
+        Explorer { random, climate, start, calm_at, calm: false, start_at: Some(Tick::default()), finished: false, judged: 0, broker }
     }
 
     fn run(&mut self, world: &mut World) -> Result<(), Violation> {
@@ -234,7 +246,21 @@ impl Explorer {
                 weather.closed = Some(*random.pick(&[io::ErrorKind::StorageFull, io::ErrorKind::ReadOnlyFilesystem]));
             }
         }
+        if self.broker {
+            self.weather_at_broker(&mut weather);
+        }
         weather
+    }
+
+    fn weather_at_broker(&mut self, weather: &mut Weather) {
+        let random = &mut self.random;
+        if random.chance(4_000) {
+            weather.broker_refused = random.between(1, 1_000) as u32;
+        }
+        if random.chance(4_000) {
+            weather.broker_answer_lost = random.between(1, 2_000) as u32;
+        }
+        weather.broker_away = random.chance(1_000);
     }
 
     fn start(&mut self, world: &mut World) {
@@ -279,19 +305,26 @@ impl Explorer {
             match result {
                 Ok(Reason::Final) => self.finished = true,
                 Ok(_) => {}
-                Err(error) => self.explain(*id, error)?,
+                Err(error) => {
+                    self.explain(world, *id, error)?;
+                    if error.kind() == ErrorKind::Lost {
+                        // A person has looked.
+                        self.start.accept_lost = world.job.shape.sinks().iter().map(|sink| name(sink)).collect();
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    fn explain(&self, id: ProcessId, error: &Error) -> Result<(), Violation> {
+    fn explain(&self, world: &World, id: ProcessId, error: &Error) -> Result<(), Violation> {
         let fine = match error.kind() {
             ErrorKind::Fenced => true,
             ErrorKind::Retry | ErrorKind::Restart => true,
             // What a start tries first, and is refused by the weather.
             ErrorKind::Invalid => self.climate.faults && ["C011", "F051", "F052"].contains(&error.code()),
-            ErrorKind::Corrupt | ErrorKind::Lost | ErrorKind::Bug => false,
+            ErrorKind::Lost => !world.checks.topics.lost().is_empty() && !world.job.journal,
+            ErrorKind::Corrupt | ErrorKind::Bug => false,
         };
         if fine { Ok(()) } else { Err(Violation::new("end of a process", format!("{id} ended for no good reason: {error}"))) }
     }

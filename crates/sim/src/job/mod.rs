@@ -17,7 +17,7 @@ pub use expected::{Lines, Output};
 pub use input::{InputFile, Row};
 
 use crate::kernel::Random;
-use crate::sink::TopicSettings;
+use crate::sink::{IdsOf, TopicSettings};
 
 /// Where checkpoints are; each job has a folder in it.
 pub const CHECKPOINTS: &str = "/checkpoints";
@@ -185,6 +185,22 @@ impl JobSpec {
             very_many: VERY_MANY,
             journal: random.chance(2_000),
         }
+    }
+
+    /// Lets the job write to topics, by chance; some transactions time out while nobody runs.
+    pub fn topics_by_chance(&mut self, random: &mut Random) {
+        if !random.chance(4_000) {
+            return;
+        }
+        self.journal = random.chance(5_000);
+        // Longer than an epoch takes when all is well.
+        let short = random.duration(Duration::from_secs(5), Duration::from_secs(60));
+        self.topics = Some(TopicSettings {
+            partitions: random.between(1, 3) as u32,
+            timeout: if self.journal || random.chance(3_000) { short } else { Duration::from_secs(86_400) },
+            ids: *random.pick(&[IdsOf::Task, IdsOf::Generation]),
+            ..TopicSettings::default()
+        });
     }
 
     /// The settings of a run.

@@ -155,6 +155,8 @@ pub enum Deed {
     Refuse(io::ErrorKind),
     /// The action happens, the answer is an error.
     LoseAnswer(io::ErrorKind),
+    /// The action happens; after so long, in which the rest of the process goes on, its answer is an error.
+    LoseAnswerLate(Duration),
     /// Nothing but that it is noted as sprung.
     Note,
 }
@@ -219,6 +221,10 @@ pub(super) struct Traps {
 impl Traps {
     pub(super) fn set(&mut self, trap: Trap) {
         self.waiting.push(trap);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
     }
 
     /// The deed for this operation, if there is one.

@@ -211,6 +211,11 @@ impl Machine {
         self.traps.set(trap);
     }
 
+    /// Takes all traps away.
+    pub fn clear_traps(&mut self) {
+        self.traps.clear();
+    }
+
     /// How many traps have acted.
     #[must_use]
     pub fn sprung(&self) -> u64 {
@@ -250,6 +255,11 @@ impl Machine {
                 let answer = action(self);
                 self.tell_always(process, operation, path, " !lost");
                 (answer.and(Err(kind.into())), None)
+            }
+            Some(Deed::LoseAnswerLate(time)) => {
+                let answer = action(self);
+                self.tell_always(process, operation, path, " !lost");
+                (answer.and(Err(io::ErrorKind::TimedOut.into())), Some(self.now + time))
             }
             Some(Deed::Kill(When::Before)) => self.die(process, operation, path, Machine::kill),
             Some(Deed::PowerLoss(When::Before)) => self.die(process, operation, path, |machine, _| machine.power_loss()),

@@ -40,6 +40,13 @@ impl TopicCommitter {
         Ok(resolve::resolve(stored.identity, &described, &self.mark(stored)?))
     }
 
+    fn end(&self, stored: &StoredTransaction) -> Answer<()> {
+        if self.sink.settings.breaks(BrokenDriver::RepeatsUnseen) {
+            return self.sink.broker.end(&stored.id, stored.identity.producer, Decision::Commit);
+        }
+        self.sink.broker.end_described(&stored.id, stored.identity, Decision::Commit)
+    }
+
     fn describe(&self, id: &str) -> Result<Described> {
         self.sink.broker.describe(id).map_err(|error| unanswered("describe a transaction", id, &error))
     }
@@ -49,9 +56,8 @@ impl TopicCommitter {
     }
 
     fn mark(&self, stored: &StoredTransaction) -> Result<MarkReading> {
-        let fetched = self.sink.broker.fetch(&self.mark_place(), stored.mark_offset);
-        let fetched = fetched.map_err(|error| unanswered("show the marks", &stored.id, &error))?;
-        let is_there = fetched.committed.contains(&Body::Mark(stored.mark.clone()));
+        let is_there = self.sink.broker.has_mark(&self.mark_place(), stored.mark_offset, &stored.mark);
+        let is_there = is_there.map_err(|error| unanswered("show the marks", &stored.id, &error))?;
         Ok(if is_there { MarkReading::There } else { MarkReading::Absent })
     }
 
@@ -109,6 +115,13 @@ impl TopicCommitter {
         Ok(())
     }
 
+    /// Whether an id is of this generation or of a newer one; then it is left alone.
+    fn is_of_newer(&self, id: &str, generation: Generation) -> bool {
+        let own = id.strip_prefix(&prefix(&self.context.job, &self.context.sink)).unwrap_or_default();
+        let of = own.strip_prefix('g').and_then(|rest| rest.split_once('-')).and_then(|(number, _)| number.parse().ok());
+        of.is_some_and(|of| Generation(of) >= generation)
+    }
+
     fn to_fence(&self, id: &str, kept: &[Identity]) -> Result<Option<Found>> {
         let described = self.describe(id)?;
         let kept = if self.sink.settings.breaks(BrokenDriver::SweepsAll) { &[] } else { kept };
@@ -125,7 +138,7 @@ impl Committer for TopicCommitter {
         assert!(committable.epoch <= permit.epoch(), "a permit of epoch={} was used for {}", permit.epoch(), stored.describe());
         match self.step(&stored)? {
             Step::Committed { proof } => Ok(Proof::seen(proof)),
-            Step::Pending => match self.sink.broker.end(&stored.id, stored.identity.producer, Decision::Commit) {
+            Step::Pending => match self.end(&stored) {
                 Ok(Ok(())) => Ok(Proof::seen(format!("committed {}", stored.describe()))),
                 // A commit that is under way is decided.
                 Ok(Err(Refusal::Concurrent)) => Err(not_known(&stored, "a decision is under way")),
@@ -174,11 +187,13 @@ impl Committer for TopicCommitter {
             let stored = StoredTransaction::decode(&committable.body)?;
             kept.entry(stored.id.clone()).or_default().push(stored.identity);
         }
-        // First all that is about to be ended is described, then the generation confirmed: whoever takes an id over later changes its
-        // producer, and is left alone.
+        // First all that is about to be ended is described, then the generation confirmed, as in the driver of the Kafka sink.
         let mut taken = Vec::new();
         let prefix = prefix(&self.context.job, &self.context.sink);
         for id in self.sink.broker.list(&prefix).map_err(|error| unanswered("list ids", &prefix, &error))? {
+            if self.is_of_newer(&id, scope.generation) {
+                continue;
+            }
             let found = self.to_fence(&id, kept.get(&id).map_or(&[], Vec::as_slice))?;
             taken.extend(found.map(|found| (id, found)));
         }
@@ -186,9 +201,8 @@ impl Committer for TopicCommitter {
             self.context.lead.confirm()?;
         }
         for (id, found) in taken {
-            let expected = (!self.sink.settings.breaks(BrokenDriver::SweepsBlindly)).then_some(found.producer);
             // Also the ids without an open one: whoever still has a producer of an older generation must not begin another.
-            match self.sink.broker.take_over(&id, expected, self.sink.settings.timeout) {
+            match self.sink.broker.take_over(&id, Some(found.producer), self.sink.settings.timeout) {
                 Ok(Ok(_) | Err(Refusal::Fenced | Refusal::UnknownProducer)) if found.phase == TransactionPhase::Ongoing => {
                     swept.removed.push(format!("open transaction {id} {}", found.producer));
                 }

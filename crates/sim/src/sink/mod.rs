@@ -30,8 +30,19 @@ pub struct TopicSettings {
     pub ring: u32,
     /// A copy of prepared output is kept.
     pub journal: bool,
+    /// Whose the ids are.
+    pub ids: IdsOf,
     /// A rule of the driver that is broken on purpose.
     pub broken: Option<BrokenDriver>,
+}
+
+/// Whose the transactional ids are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdsOf {
+    /// A task's, in all generations.
+    Task,
+    /// A task's in one generation: nobody else writes under them, and only newer generations take them away.
+    Generation,
 }
 
 /// What a careless driver does.
@@ -39,14 +50,14 @@ pub struct TopicSettings {
 pub enum BrokenDriver {
     /// It sweeps without asking whether it is still the newest.
     SweepsUnconfirmed,
-    /// It takes away whatever is there, not only what it has seen.
-    SweepsBlindly,
     /// It also takes away what retained checkpoints name.
     SweepsAll,
     /// It tells that an epoch is prepared before its records are acknowledged.
     PreparesUnacknowledged,
     /// It commits what has the right producer, whenever it began.
     CommitsUnseen,
+    /// It repeats a commit that was not answered without a look whether its transaction is still the last one.
+    RepeatsUnseen,
     /// It writes no mark.
     WritesNoMark,
     /// Lost output is written again without a look for its mark.
@@ -55,7 +66,7 @@ pub enum BrokenDriver {
 
 impl Default for TopicSettings {
     fn default() -> Self {
-        TopicSettings { partitions: 2, timeout: Duration::from_secs(15 * 60), ring: 5, journal: false, broken: None }
+        TopicSettings { partitions: 2, timeout: Duration::from_secs(15 * 60), ring: 5, journal: false, ids: IdsOf::Task, broken: None }
     }
 }
 
@@ -123,11 +134,9 @@ impl Sink for TopicSink {
     }
 }
 
-/// The error for a request of a writer that was not done.
+/// The error for a request of a writer that was not done. Whoever is fenced restarts: the broker also fences who took too long, and only the
+/// ledger tells whether there is a newer generation.
 fn not_done(what: &str, id: &str, answer: &std::io::Result<Refusal>) -> Error {
-    let (kind, code) = match answer {
-        Ok(Refusal::Fenced) => (ErrorKind::Fenced, "sim-fenced"),
-        Ok(Refusal::Concurrent | Refusal::UnknownProducer | Refusal::NotOpen) | Err(_) => (ErrorKind::Restart, "sim-not-done"),
-    };
-    Error::new(kind, code, format!("the broker did not {what}: {answer:?}")).at(format!("id={id}"))
+    let code = if matches!(answer, Ok(Refusal::Fenced)) { "sim-fenced" } else { "sim-not-done" };
+    Error::new(ErrorKind::Restart, code, format!("the broker did not {what}: {answer:?}")).at(format!("id={id}"))
 }

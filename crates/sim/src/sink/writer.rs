@@ -11,7 +11,7 @@ use staunch_protocol::transaction::ring::{Config, Effect, Event, Failure, IdNumb
 use staunch_protocol::transaction::{Described, Identity, Producer};
 use staunch_types::{Digest, Epoch, Error, ErrorKind, Result, Tick, Timestamp};
 
-use super::{BrokenDriver, StoredTransaction, TopicSink, mark_topic, not_done, prefix};
+use super::{BrokenDriver, IdsOf, StoredTransaction, TopicSink, mark_topic, not_done, prefix};
 use crate::job::Row;
 use crate::kernel::{Body, Decision, Place, SimBroker};
 
@@ -83,7 +83,12 @@ impl TopicWriter {
     pub(super) fn new(sink: TopicSink, context: WriterContext) -> TopicWriter {
         let ring = sink.settings.ring;
         let config = Config { ids: ring, acknowledged_within: Duration::from_secs(30), look_again: Duration::from_millis(5) };
-        let name = |number| format!("{}t{}-{number}", prefix(&context.job, &context.sink), context.task_index);
+        let prefix = prefix(&context.job, &context.sink);
+        let owner = match sink.settings.ids {
+            IdsOf::Task => String::new(),
+            IdsOf::Generation => format!("g{}-", context.generation),
+        };
+        let name = |number| format!("{prefix}{owner}t{}-{number}", context.task_index);
         let ids = (0..ring).map(|number| Id { name: name(number), ..Id::default() }).collect();
         TopicWriter {
             sink,

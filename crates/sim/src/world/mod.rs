@@ -166,6 +166,14 @@ impl World {
         self.checks.decided(&decided)
     }
 
+    /// The transaction of the job that has been open for longest times out.
+    pub fn oldest_times_out(&self) {
+        let mut machine = self.kernel.machine();
+        let machine = &mut *machine;
+        machine.note(format_args!("w  the oldest transaction of {} times out", self.job.name));
+        machine.broker.oldest_times_out(&format!("{}/", self.job.name), machine.now, &mut machine.random);
+    }
+
     /// Lets the broker do what has come due.
     pub fn broker_goes_on(&self) {
         let mut machine = self.kernel.machine();

@@ -1,13 +1,14 @@
 //! The broker as one process reaches it: requests that may be refused, or done and not answered, and are asked again.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use staunch_protocol::transaction::{Described, Producer};
+use staunch_protocol::transaction::{Described, Identity, Producer};
 use staunch_types::Tick;
 
-use super::{Body, Broker, Decision, Fetched, Place, Refusal};
+use super::{Body, Broker, Decision, Place, Refusal};
 use crate::kernel::fault::Operation;
 use crate::kernel::{Kernel, ProcessId, Random, fiber};
 
@@ -63,6 +64,24 @@ impl SimBroker {
         self.persist(Operation::EndTransaction, id, |broker, now, random| broker.end(id, producer, decision, who, now, random))
     }
 
+    /// Ends a transaction that was described before; before it asks again it looks whether that is still the last one of its id, since the
+    /// producer may go on as soon as it is decided.
+    ///
+    /// # Errors
+    /// As an [`Answer`].
+    pub fn end_described(&self, id: &str, identity: Identity, decision: Decision) -> Answer<()> {
+        let who = self.process;
+        let asked = Cell::new(false);
+        self.persist(Operation::EndTransaction, id, |broker, now, random| {
+            if asked.replace(true)
+                && let Some(ended) = broker.ended(id, identity, decision)
+            {
+                return ended;
+            }
+            broker.end(id, identity.producer, decision, who, now, random)
+        })
+    }
+
     /// The last transaction of an id.
     ///
     /// # Errors
@@ -79,17 +98,19 @@ impl SimBroker {
         self.ask(Operation::ListIds, prefix, |broker| broker.list(prefix))
     }
 
-    /// Committed records from an offset on, once they reach the present end of the partition.
+    /// Whether readers of committed records find a mark, at this offset or behind it. All records with its key must be decided or about to be;
+    /// open transactions behind the last of them are not waited for: they may be those that wait for this answer.
     ///
     /// # Errors
-    /// Nobody answers, or an open transaction hides the end for long.
-    pub fn fetch(&self, place: &Place, from: u64) -> io::Result<Fetched> {
-        let end = self.ask(Operation::Fetch, &place.topic, |broker| broker.fetch(place, from))?.end;
-        let fetched = self.persist(Operation::Fetch, &place.topic, |broker, _, _| {
+    /// Nobody answers, or an open transaction hides the place for long.
+    pub fn has_mark(&self, place: &Place, from: u64, key: &str) -> io::Result<bool> {
+        let end = self.ask(Operation::Fetch, &place.topic, |broker| broker.last_mark(place, key))?.map_or(0, |last| last + 1);
+        let found = self.persist(Operation::Fetch, &place.topic, |broker, _, _| {
             let fetched = broker.fetch(place, from);
-            if fetched.stable < end { Err(Refusal::Concurrent) } else { Ok(fetched) }
+            let is_there = fetched.committed.contains(&Body::Mark(key.to_owned()));
+            if !is_there && fetched.stable < end { Err(Refusal::Concurrent) } else { Ok(is_there) }
         })?;
-        fetched.map_err(|_| io::ErrorKind::TimedOut.into())
+        found.map_err(|_| io::ErrorKind::TimedOut.into())
     }
 
     /// Clears a key; whether it came through is of no interest.

@@ -44,6 +44,18 @@ impl Default for BrokerSettings {
     }
 }
 
+impl BrokerSettings {
+    /// A broker by chance: slow ones, some that forget soon, some whose producers' epochs end soon.
+    pub fn by_chance(random: &mut Random) -> BrokerSettings {
+        let usual = BrokerSettings::default();
+        BrokerSettings {
+            marker: (Duration::from_micros(50), random.duration(Duration::from_micros(50), Duration::from_secs(2))),
+            forget_after: if random.chance(3_000) { Duration::from_secs(5) } else { usual.forget_after },
+            epoch_max: if random.chance(3_000) { 4 } else { usual.epoch_max },
+        }
+    }
+}
+
 /// Why a request is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -103,6 +115,8 @@ pub struct Broker {
     topics: Topics,
     producers: i64,
     decided: Vec<Decided>,
+    /// Nothing comes due before.
+    due: Tick,
 }
 
 /// What the coordinator knows of an id.
@@ -134,10 +148,21 @@ impl Broker {
 
     /// Does what has come due: timeouts, markers, forgetting.
     pub fn advance(&mut self, now: Tick, random: &mut Random) {
+        if now < self.due {
+            return;
+        }
         let names: Vec<String> = self.ids.keys().cloned().collect();
         for name in names {
             self.advance_id(&name, now, random);
         }
+        let forget_after = self.settings.forget_after;
+        let never = Tick(u64::MAX);
+        self.due = self.ids.values().map(|id| id.due(forget_after)).min().unwrap_or(never);
+    }
+
+    /// Something of an id has changed: what comes due next is looked up again.
+    fn changed(&mut self) {
+        self.due = Tick::default();
     }
 
     fn advance_id(&mut self, name: &str, now: Tick, random: &mut Random) {
@@ -168,6 +193,14 @@ impl Broker {
         }
     }
 
+    /// Of the ids that begin so, the transaction that has been open for longest times out.
+    pub fn oldest_times_out(&mut self, prefix: &str, now: Tick, random: &mut Random) {
+        let open = self.ids.iter().filter(|(name, id)| name.starts_with(prefix) && id.phase == TransactionPhase::Ongoing);
+        if let Some(name) = open.min_by_key(|(_, id)| id.start_ms).map(|(name, _)| name.clone()) {
+            self.fence(&name, By::Timeout, now, random);
+        }
+    }
+
     /// When the next marker comes, if any is under way.
     #[must_use]
     pub fn next_marker(&self) -> Option<Tick> {
@@ -189,6 +222,7 @@ impl Broker {
     ) -> Result<Producer, Refusal> {
         let last = self.settings.epoch_max - 1;
         let Some(id) = self.ids.get_mut(name) else {
+            self.changed();
             let producer = self.new_producer();
             self.ids.insert(name.to_owned(), Coordinated::new(producer, timeout, now));
             return Ok(producer);
@@ -196,6 +230,7 @@ impl Broker {
         if expected.is_some_and(|expected| expected.id != id.producer.id) {
             return Err(Refusal::Fenced);
         }
+        self.due = Tick::default();
         match id.phase {
             TransactionPhase::PrepareCommit | TransactionPhase::PrepareAbort => Err(Refusal::Concurrent),
             TransactionPhase::Ongoing => {
@@ -228,6 +263,7 @@ impl Broker {
 
     fn decide(&mut self, name: &str, decision: Decision, by: By, now: Tick, random: &mut Random) {
         let (low, high) = self.settings.marker;
+        self.changed();
         let Some(id) = self.ids.get_mut(name) else { return };
         let lines = id.places.iter().flat_map(|place| self.topics.lines(place, id.producer.id)).collect();
         let identity = Identity { producer: id.producer, start_ms: id.start_ms.unwrap_or_default() };
@@ -252,9 +288,14 @@ impl Broker {
                 id.phase = TransactionPhase::Ongoing;
                 id.start_ms = Some(wall_ms(now));
                 id.expires_at = now + id.timeout;
+                id.places.insert(place.clone());
+                self.changed();
+                return Ok(());
             }
         }
-        id.places.insert(place.clone());
+        if !id.places.contains(place) {
+            id.places.insert(place.clone());
+        }
         Ok(())
     }
 
@@ -297,6 +338,20 @@ impl Broker {
         }
     }
 
+    /// How a transaction ended, when it is not open any more.
+    fn ended(&self, name: &str, identity: Identity, decision: Decision) -> Option<Result<(), Refusal>> {
+        use TransactionPhase as P;
+        let Described::Known(found) = self.describe(name) else { return Some(Err(Refusal::UnknownProducer)) };
+        match (found.phase, decision) {
+            _ if !found.is(identity) => Some(Err(Refusal::NotOpen)),
+            (P::PrepareCommit | P::CompleteCommit, Decision::Commit) | (P::PrepareAbort | P::CompleteAbort, Decision::Abort) => {
+                Some(Ok(()))
+            }
+            (P::Ongoing, _) => None,
+            _ => Some(Err(Refusal::NotOpen)),
+        }
+    }
+
     fn owned(&mut self, name: &str, producer: Producer) -> Result<&mut Coordinated, Refusal> {
         let id = self.ids.get_mut(name).ok_or(Refusal::UnknownProducer)?;
         if id.producer.id != producer.id {
@@ -334,6 +389,12 @@ impl Broker {
         self.topics.fetch(place, from)
     }
 
+    /// Where the last record with the key of a mark lies, decided or not.
+    #[must_use]
+    pub fn last_mark(&self, place: &Place, key: &str) -> Option<u64> {
+        self.topics.last_mark(place, key)
+    }
+
     /// Removes what a key holds for good: its cleared value was compacted at once.
     pub fn clear(&mut self, place: &Place, key: &str) {
         self.topics.clear(place, key);
@@ -345,9 +406,9 @@ impl Broker {
         self.topics.committed(topic)
     }
 
-    /// Forgets an id, as after its time.
-    pub fn forget(&mut self, name: &str) {
-        self.ids.remove(name);
+    /// Forgets all ids that begin so, as after their time.
+    pub fn forget(&mut self, prefix: &str) {
+        self.ids.retain(|name, _| !name.starts_with(prefix));
     }
 }
 
@@ -363,6 +424,14 @@ impl Coordinated {
             places: BTreeSet::new(),
             markers: BTreeMap::new(),
             touched: now,
+        }
+    }
+
+    fn due(&self, forget_after: Duration) -> Tick {
+        match self.phase {
+            TransactionPhase::Ongoing => self.expires_at,
+            TransactionPhase::PrepareCommit | TransactionPhase::PrepareAbort => self.markers.values().min().copied().unwrap_or_default(),
+            _ => self.touched + forget_after,
         }
     }
 

@@ -31,8 +31,6 @@ pub struct Fetched {
     pub committed: Vec<Body>,
     /// Where such readers have to stop.
     pub stable: u64,
-    /// Where the partition ends.
-    pub end: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,41 +40,57 @@ enum Fate {
     Aborted,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Record {
-    producer: Producer,
-    number: u64,
     body: Body,
     fate: Fate,
 }
 
+#[derive(Debug, Default)]
+struct Partition {
+    records: Vec<Record>,
+    /// Offsets of open records, by producer.
+    open: BTreeMap<i64, Vec<usize>>,
+    /// Offsets by producer and number.
+    known: BTreeMap<(Producer, u64), usize>,
+}
+
 /// All topics; they exist as soon as somebody writes to them.
 #[derive(Debug, Default)]
-pub(super) struct Topics(BTreeMap<Place, Vec<Record>>);
+pub(super) struct Topics(BTreeMap<Place, Partition>);
+
+impl Partition {
+    fn stable(&self) -> usize {
+        self.open.values().filter_map(|offsets| offsets.first()).min().copied().unwrap_or(self.records.len())
+    }
+}
 
 impl Topics {
     /// Appends a record, unless it was appended before; its offset.
     pub(super) fn append(&mut self, place: &Place, producer: Producer, number: u64, body: Body) -> u64 {
-        let records = self.0.entry(place.clone()).or_default();
-        if let Some(at) = records.iter().position(|record| (record.producer, record.number) == (producer, number)) {
-            return at as u64;
+        let partition = self.0.entry(place.clone()).or_default();
+        let next = partition.records.len();
+        let offset = *partition.known.entry((producer, number)).or_insert(next);
+        if offset == next {
+            partition.records.push(Record { body, fate: Fate::Open });
+            partition.open.entry(producer.id).or_default().push(offset);
         }
-        records.push(Record { producer, number, body, fate: Fate::Open });
-        records.len() as u64 - 1
+        offset as u64
     }
 
     /// A marker arrives: it decides all that is open of a producer.
     pub(super) fn mark(&mut self, place: &Place, producer_id: i64, commits: bool) {
-        let records = self.0.get_mut(place).into_iter().flatten();
-        let open = records.filter(|record| record.producer.id == producer_id && record.fate == Fate::Open);
-        open.for_each(|record| record.fate = if commits { Fate::Committed } else { Fate::Aborted });
+        let Some(partition) = self.0.get_mut(place) else { return };
+        for offset in partition.open.remove(&producer_id).unwrap_or_default() {
+            partition.records[offset].fate = if commits { Fate::Committed } else { Fate::Aborted };
+        }
     }
 
     /// The open lines of a producer.
     pub(super) fn lines(&self, place: &Place, producer_id: i64) -> Vec<(String, String)> {
-        let records = self.0.get(place).into_iter().flatten();
-        let open = records.filter(|record| record.producer.id == producer_id && record.fate == Fate::Open);
-        let line = |record: &Record| match &record.body {
+        let Some(partition) = self.0.get(place) else { return Vec::new() };
+        let open = partition.open.get(&producer_id).into_iter().flatten().map(|offset| &partition.records[*offset].body);
+        let line = |body: &Body| match body {
             Body::Line(line) => Some((place.topic.clone(), line.clone())),
             Body::Mark(_) | Body::Gone => None,
         };
@@ -84,16 +98,21 @@ impl Topics {
     }
 
     pub(super) fn fetch(&self, place: &Place, from: u64) -> Fetched {
-        let none = Vec::new();
-        let records = self.0.get(place).unwrap_or(&none);
-        let stable = records.iter().position(|record| record.fate == Fate::Open).unwrap_or(records.len());
-        let seen = records[..stable].iter().skip(from as usize).filter(|record| record.fate == Fate::Committed);
-        Fetched { committed: seen.map(|record| record.body.clone()).collect(), stable: stable as u64, end: records.len() as u64 }
+        let Some(partition) = self.0.get(place) else { return Fetched { committed: Vec::new(), stable: 0 } };
+        let stable = partition.stable();
+        let seen = partition.records[..stable].iter().skip(from as usize).filter(|record| record.fate == Fate::Committed);
+        Fetched { committed: seen.map(|record| record.body.clone()).collect(), stable: stable as u64 }
+    }
+
+    pub(super) fn last_mark(&self, place: &Place, key: &str) -> Option<u64> {
+        let mark = Body::Mark(key.to_owned());
+        self.0.get(place)?.records.iter().rposition(|record| record.body == mark).map(|at| at as u64)
     }
 
     pub(super) fn clear(&mut self, place: &Place, key: &str) {
-        let records = self.0.get_mut(place).into_iter().flatten();
-        records.filter(|record| record.body == Body::Mark(key.to_owned())).for_each(|record| record.body = Body::Gone);
+        let mark = Body::Mark(key.to_owned());
+        let records = self.0.get_mut(place).into_iter().flat_map(|partition| &mut partition.records);
+        records.filter(|record| record.body == mark).for_each(|record| record.body = Body::Gone);
     }
 
     pub(super) fn committed(&self, topic: &str) -> Vec<String> {

@@ -1,12 +1,13 @@
-//! Rows 17 to 21: what people ask of a job: another parallelism, an older checkpoint, an end. And two jobs at one broker.
+//! Rows 17 to 21: what people ask of a job: another parallelism, an older checkpoint, an end.
 
 use std::time::Duration;
 
 use staunch_engine::cluster::{JobEvent, Restore};
 use staunch_protocol::Reason;
+use staunch_protocol::transaction::Described;
 use staunch_sim::check::Timeline;
 use staunch_sim::job::{Shape, Start};
-use staunch_sim::kernel::{Deed, Operation, Trap, When};
+use staunch_sim::kernel::{Deed, Operation, Place, ProcessId, Trap, When};
 
 use super::support::topics;
 use crate::support::{LONG, dies_at, ends, finishes, hears, tail, well};
@@ -55,6 +56,28 @@ fn row_18_the_same_checkpoint_is_restored_twice_and_an_older_one_after_newer_one
     well(&world, answer);
     let answer = world.once_more(&slow());
     well(&world, answer);
+}
+
+#[test]
+fn row_19_transactions_of_other_jobs_with_similar_names_are_left_alone() {
+    let mut world = topics(Shape::Straight);
+    let others = ["sim2/out/t0-0", "sim-out/t0-0", "si/m/t0-0"];
+    let place = Place { topic: "sim.out".into(), partition: 9 };
+    let (hour, nobody) = (Duration::from_secs(3_600), ProcessId(99));
+    let held: Vec<Described> = others
+        .map(|id| {
+            let mut machine = world.machine();
+            let machine = &mut *machine;
+            let producer = machine.broker.take_over(id, None, hour, nobody, machine.now, &mut machine.random).expect("nobody has it");
+            machine.broker.enroll(id, producer, &place, machine.now).expect("it is theirs");
+            machine.broker.describe(id)
+        })
+        .into();
+    for skip in 0..3 {
+        dies_at(&mut world, &slow(), Trap::new(Operation::EndTransaction, "sim/", Deed::Kill(When::After)).skip(skip));
+    }
+    finishes(&mut world, &slow());
+    assert_eq!(others.map(|id| world.machine().broker.describe(id)).to_vec(), held);
 }
 
 #[test]

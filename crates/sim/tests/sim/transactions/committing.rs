@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::time::Duration;
 
+use staunch_engine::cluster::JobEvent;
 use staunch_format::ledger::Outcome;
 use staunch_protocol::Reason;
 use staunch_sim::job::{Shape, Start, name};
@@ -11,11 +11,8 @@ use staunch_sim::kernel::{Deed, Operation, Trap, When};
 use staunch_sim::world::World;
 use staunch_types::ErrorKind;
 
-use super::support::{CHANGES, open, topics, topics_with};
-use crate::support::{LONG, dies_at, ends, ends_in_error, finishes, tail, well};
-
-/// The broker aborts what is open for longer.
-const TIMEOUT: Duration = Duration::from_secs(2);
+use super::support::{CHANGES, TIMEOUT, and_forgotten, away_for_long, open, topics, topics_with};
+use crate::support::{LONG, dies_at, ends, ends_in_error, finishes, hears, tail, well};
 
 #[test]
 fn row_8_a_durable_epoch_of_which_nothing_is_committed() {
@@ -59,35 +56,6 @@ fn row_10_a_commit_is_done_and_its_answer_is_lost() {
     }
 }
 
-/// A world whose job died before its second commit, and was away for longer than the broker keeps a transaction open.
-fn away_for_long(journal: bool) -> World {
-    let mut world = topics_with(Shape::Split, |job, settings| {
-        job.journal = journal;
-        settings.timeout = TIMEOUT;
-    });
-    dies_at(&mut world, &Start::default(), Trap::new(Operation::EndTransaction, "", Deed::Kill(When::Before)).skip(1));
-    assert!(!open(&world).is_empty());
-    world.machine().now = world.now() + 3 * TIMEOUT;
-    world
-}
-
-/// The brokers also forget the ids.
-fn and_forgotten(mut world: World) -> World {
-    world.markers_arrive();
-    world.machine().broker.settings.forget_after = Duration::ZERO;
-    // Two looks: one decides, the other forgets.
-    for _ in 0..3 {
-        world.machine().now = world.now() + TIMEOUT;
-        world.broker_goes_on();
-        world.markers_arrive();
-    }
-    let seen = world.look();
-    well(&world, seen);
-    world.machine().broker.settings.forget_after = LONG * 1_000;
-    assert_eq!(world.machine().broker.list("sim/"), Vec::<String>::new());
-    world
-}
-
 fn outcomes(world: &World, like: impl Fn(&Outcome) -> bool) -> usize {
     world.checks.ledger.sealed().values().flat_map(|sealed| &sealed.outcomes).filter(|outcome| like(outcome)).count()
 }
@@ -95,7 +63,7 @@ fn outcomes(world: &World, like: impl Fn(&Outcome) -> bool) -> usize {
 #[test]
 fn row_11_a_transaction_that_timed_out_stops_the_job_which_names_it() {
     for forgotten in [false, true] {
-        let mut world = away_for_long(false);
+        let mut world = away_for_long(false, None);
         if forgotten {
             world = and_forgotten(world);
         }
@@ -111,7 +79,7 @@ fn row_11_a_transaction_that_timed_out_stops_the_job_which_names_it() {
 #[test]
 fn row_11_a_loss_that_a_person_accepts_is_recorded_and_the_rest_is_whole() {
     for forgotten in [false, true] {
-        let mut world = away_for_long(false);
+        let mut world = away_for_long(false, None);
         if forgotten {
             world = and_forgotten(world);
         }
@@ -124,7 +92,7 @@ fn row_11_a_loss_that_a_person_accepts_is_recorded_and_the_rest_is_whole() {
 #[test]
 fn row_11_lost_output_is_written_again_from_the_journal_however_long_the_job_was_away() {
     for forgotten in [false, true] {
-        let mut world = away_for_long(true);
+        let mut world = away_for_long(true, None);
         if forgotten {
             world = and_forgotten(world);
         }
@@ -140,7 +108,7 @@ fn row_11_a_kill_at_any_request_while_lost_output_is_written_again_changes_nothi
     for operation in CHANGES {
         for deed in [Deed::Kill(When::Before), Deed::Kill(When::After), Deed::LoseAnswer(io::ErrorKind::TimedOut)] {
             for number in 0..4 {
-                let mut world = away_for_long(true);
+                let mut world = away_for_long(true, None);
                 let before = world.machine().sprung();
                 let path = if operation == Operation::Fence { "" } else { "again-" };
                 world.trap(Trap::new(operation, path, deed).skip(number));
@@ -167,6 +135,34 @@ fn row_11_a_commit_that_is_forgotten_by_the_broker_is_known_by_its_mark() {
         let lost = outcomes(&world, |outcome| matches!(outcome, Outcome::AcceptedLost { .. }));
         assert_eq!(lost, world.checks.topics.lost().len(), "what was committed was called lost\n{}", tail(&world));
     }
+}
+
+#[test]
+fn a_transaction_that_times_out_before_its_epoch_ends_restarts_the_job_and_nobody_is_said_to_be_newer() {
+    let mut world = topics_with(Shape::Straight, |_, settings| settings.timeout = TIMEOUT);
+    let id = world.start(&Start { interval: 3 * TIMEOUT, ..Start::default() });
+    let written = world.run_until(LONG, |world| !open(world).is_empty());
+    assert!(well(&world, written), "{}", tail(&world));
+    world.oldest_times_out();
+    hears(&mut world, id, |event| matches!(event, JobEvent::Restarting { .. }));
+    assert_eq!(ends(&mut world, id), Reason::Final, "{}", tail(&world));
+    finishes(&mut world, &Start::default());
+}
+
+#[test]
+fn a_loss_is_found_while_later_transactions_wait_for_that_verdict() {
+    let mut world = topics_with(Shape::Straight, |job, _| job.journal = true);
+    world.trap(Trap::new(Operation::EndTransaction, "", Deed::Refuse(io::ErrorKind::Other)).times(u64::MAX));
+    let id = world.start(&Start::default());
+    let sealed = world.run_until(LONG, |world| world.checks.ledger.sealed().len() >= 3);
+    assert!(well(&world, sealed), "{}", tail(&world));
+    world.kill(id);
+    world.machine().clear_traps();
+    world.oldest_times_out();
+    // The marks of the others, which are open, lie behind its own.
+    assert!(!open(&world).is_empty());
+    finishes(&mut world, &Start::default());
+    assert_eq!(outcomes(&world, |outcome| matches!(outcome, Outcome::Resent { .. })), 1);
 }
 
 #[test]

@@ -53,20 +53,29 @@ fn a_kill_after_any_request_that_changes_the_broker_loses_and_repeats_nothing() 
     dies_everywhere(Shape::Straight, Deed::Kill(When::After));
 }
 
-#[test]
-fn any_answer_of_the_broker_that_is_lost_loses_and_repeats_nothing() {
+/// The answer to the n-th request of one kind is lost, for every n; nobody has to start again.
+fn loses_everywhere(deed: Deed) {
     for operation in CHANGES {
         for number in 0.. {
             let mut world = small(Shape::Split);
-            world.trap(Trap::new(operation, "", Deed::LoseAnswer(io::ErrorKind::TimedOut)).skip(number));
+            world.trap(Trap::new(operation, "", deed).skip(number));
             let id = world.start(&fast());
             let ended = world.run_out(id, LONG);
-            let ended = well(&world, ended);
-            assert_eq!(ended, Some(Ok(Reason::Final)), "{operation:?} {number}\n{}", tail(&world));
+            assert_eq!(well(&world, ended), Some(Ok(Reason::Final)), "{operation:?} {number}\n{}", tail(&world));
             if world.machine().sprung() == 0 {
                 break;
             }
             finishes(&mut world, &fast());
         }
     }
+}
+
+#[test]
+fn any_answer_of_the_broker_that_is_lost_loses_and_repeats_nothing() {
+    loses_everywhere(Deed::LoseAnswer(io::ErrorKind::TimedOut));
+}
+
+#[test]
+fn any_answer_of_the_broker_that_is_lost_after_a_while_loses_and_repeats_nothing() {
+    loses_everywhere(Deed::LoseAnswerLate(Duration::from_millis(200)));
 }

@@ -6,3 +6,5 @@ mod committing;
 mod rivals;
 mod changes;
 mod every_request;
+mod broken;
+mod open_ends;

@@ -1,4 +1,4 @@
-//! Rows 14 and 15: an old process comes back after a new one has taken over. And two jobs at one broker.
+//! Rows 14 and 15: an old process comes back after a new one has taken over.
 
 use std::time::Duration;
 
