@@ -36,8 +36,7 @@ pub(crate) fn staunch(words: &[&str], folder: &Path, more: &[&str]) -> Answer {
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let folder = std::env::current_exe().expect("a path");
-        let target = folder.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists()).expect("a target directory");
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is in the target directory");
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--locked", "-p", "staunch", "--bin", "staunch", "--features", "kafka"]);
         build.current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", target);
