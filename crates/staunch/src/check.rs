@@ -1,6 +1,7 @@
 //! Preflight as a command: looks at everything that a run needs, changes nothing that lasts, and says what it found.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use staunch_api::{CheckpointStore, SinkContext, SourceContext};
@@ -18,13 +19,23 @@ use crate::run;
 ///
 /// # Errors
 /// The first of what was found, after everything was looked at.
-pub(crate) fn check(job: &Name, plan: &Plan, settings: &Settings, world: &World, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn check(
+    job: &Name,
+    plan: &Plan,
+    settings: &Settings,
+    world: &World,
+    listens: Option<Result<SocketAddr>>,
+    out: &mut dyn Write,
+) -> Result<()> {
     let mut report = Report { out, first: None };
     report.line("ok", &format!("plan: {} chains, {} tasks", plan.chains.len(), plan.tasks()));
     let ledger = store(job, plan, settings, world, &mut report);
     let root = settings.checkpoint_directory.clone().unwrap_or_default();
     let own: Arc<dyn CheckpointStore> = Arc::new(LocalStore::new(Arc::clone(&world.file_system), &root, "check"));
     let config = RunConfig { job: job.clone(), ..settings.run.clone() };
+    if let Some(listens) = listens {
+        report.answer("http", listens.map(|address| format!("it can listen at {address}")));
+    }
     for sink in plan.sinks.values() {
         let context = SinkContext { ledger, ..sink_context(&config, world, &own, &sink.name) };
         let what = format!("sink {}: {}", sink.name, sink.description);

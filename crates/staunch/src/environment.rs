@@ -9,12 +9,14 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use staunch_api::{Rejected, Source};
 use staunch_engine::cluster::JobEvent;
 use staunch_engine::job::{Linked, Plan, Settings, SourceStart, Stream};
 use staunch_engine::runtime::World;
+use staunch_http::{Http, Server};
 use staunch_types::{Error, ErrorKind, Name, Result};
 
 use crate::exit::{self, ExitStage};
@@ -37,6 +39,7 @@ pub struct Environment {
     tell: Option<Tell>,
     stopper: Stopper,
     world: Option<World>,
+    http: Option<Http>,
 }
 
 /// Whose the environment is.
@@ -140,7 +143,8 @@ impl Environment {
     #[must_use]
     pub fn new(settings: Settings) -> Environment {
         let engine = staunch_engine::job::Environment::new(settings);
-        Environment { engine, given: Given::default(), role: Role::Embedded, tell: None, stopper: Stopper::default(), world: None }
+        let (given, stopper) = (Given::default(), Stopper::default());
+        Environment { engine, given, role: Role::Embedded, tell: None, stopper, world: None, http: None }
     }
 
     /// The settings; what was given from outside still wins over what is set here.
@@ -185,6 +189,19 @@ impl Environment {
     /// whose processes die at a chosen step.
     pub fn world(&mut self, world: World) -> &mut Self {
         self.world = Some(world);
+        self
+    }
+
+    /// Serves the figures of the job for Prometheus, at `/metrics`, unless it is said from outside where (`--http`).
+    ///
+    /// ```
+    /// use staunch::{Environment, Http};
+    ///
+    /// let mut env = Environment::new(Default::default());
+    /// env.http(Http::at("127.0.0.1:9464"));
+    /// ```
+    pub fn http(&mut self, http: Http) -> &mut Self {
+        self.http = Some(http);
         self
     }
 
@@ -236,13 +253,16 @@ impl Environment {
             Role::Program(_) => Some(signals::listen(&self.stopper)?),
             Role::Embedded => None,
         };
+        let world = self.world.take().unwrap_or_else(run::world);
+        let server = self.given.http(self.http.take()).map(|http| serve(&http, &world)).transpose()?;
         let tell = self.tell.take();
         let progress = match self.role {
             Role::Program(_) => Progress::shown(&job, &plan, &self.engine.settings, tell),
             Role::Embedded => Progress::silent(&job, &plan, tell),
         };
+        progress.listens(server.as_ref().map(Server::address));
         let progress = Rc::new(RefCell::new(progress));
-        let result = run::run(plan, &job, &self.engine.settings, self.world.take().unwrap_or_else(run::world), &self.stopper, &progress);
+        let result = run::run(plan, &job, &self.engine.settings, world, &self.stopper, &progress);
         let mut progress = progress.borrow_mut();
         if progress.ran() {
             *stage = ExitStage::Running;
@@ -263,6 +283,15 @@ impl Environment {
     fn check(mut self, job: &str) -> Result<()> {
         let job = self.ready(job)?;
         let plan = self.plan(&job)?;
-        check::check(&job, &plan, &self.engine.settings, &self.world.take().unwrap_or_else(run::world), &mut std::io::stdout())
+        let world = self.world.take().unwrap_or_else(run::world);
+        let http = self.given.http(self.http.take());
+        let listens = http.map(|http| serve(&http, &world).map(|server| server.address()));
+        check::check(&job, &plan, &self.engine.settings, &world, listens, &mut std::io::stdout())
     }
+}
+
+/// Begins to serve the figures of a world.
+fn serve(http: &Http, world: &World) -> Result<Server> {
+    let clock = Arc::clone(&world.clock);
+    Server::start(http, world.metrics.clone(), move || clock.wall_ms())
 }

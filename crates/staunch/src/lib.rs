@@ -2,7 +2,7 @@
 //!
 //! Owns: what a user's program sees: the environment with its command line, settings from flags, environment variables and files,
 //! progress, signals, exit codes; and the words gathered in [`prelude`].
-//! Does not own: streams and how they run (staunch-engine), connectors (staunch-files), the command `staunch` (beside this library).
+//! Does not own: streams and how they run (staunch-engine), connectors (staunch-files), the HTTP interface (staunch-http), the command `staunch` (beside this library).
 //!
 //! A job is a plain program:
 //!
@@ -52,6 +52,7 @@ pub use environment::{Checkpoints, Environment};
 pub use exit::{ExitStage, exit_code};
 pub use options::{Command, JobOptions};
 pub use run::Stopper;
+pub use staunch_http::Http;
 pub use time::{days, hours, millis, mins, secs};
 
 pub use staunch_engine as engine;

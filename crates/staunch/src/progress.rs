@@ -5,6 +5,7 @@
 //! Invariant: progress is at most one line a second; what went wrong, and each start, is always told.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -111,6 +112,13 @@ impl Progress {
                 .line(&format!("goes on from epoch {epoch}, as --restore asks: what later epochs committed stays, and is written again")),
         }
         progress
+    }
+
+    /// Says where figures are served.
+    pub(crate) fn listens(&self, address: Option<SocketAddr>) {
+        if let Some(address) = address {
+            self.line(&format!("figures for Prometheus at http://{address}/metrics"));
+        }
     }
 
     /// Whether any task ran.

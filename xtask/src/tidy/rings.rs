@@ -14,7 +14,7 @@ use super::tree::is_of_workspace;
 use super::{Finding, Tree};
 
 /// Every crate of the workspace and its ring.
-const RINGS: [(&str, u8); 16] = [
+const RINGS: [(&str, u8); 17] = [
     ("staunch-types", 0),
     ("staunch-protocol", 0),
     ("staunch-format", 0),
@@ -22,6 +22,7 @@ const RINGS: [(&str, u8); 16] = [
     ("staunch-engine", 1),
     ("staunch-files", 2),
     ("staunch-kafka", 2),
+    ("staunch-http", 2),
     ("staunch", 3),
     ("staunch-sim", 3),
     ("staunch-e2e", 3),
@@ -43,7 +44,7 @@ const LEAVES: u8 = 2;
 
 /// Dependencies that cost minutes to build or bring C and C++: each in exactly one manifest, so that one crate can be
 /// left out to be rid of it.
-const HEAVY: [&str; 17] = [
+const HEAVY: [&str; 19] = [
     "rdkafka",
     "kafka-protocol",
     "rust-rocksdb",
@@ -56,6 +57,8 @@ const HEAVY: [&str; 17] = [
     "kube",
     "tonic",
     "axum",
+    "hyper",
+    "tokio",
     "arrow",
     "parquet",
     "datafusion",

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use staunch_engine::cluster::Restore;
 use staunch_engine::job::Settings;
+use staunch_http::Http;
 use staunch_types::{Epoch, Name, Result};
 
 use super::{Key, refused};
@@ -19,6 +20,8 @@ const BAD_VALUE: &str = "J101";
 const NOT_IN_THIS_BUILD: &str = "J102";
 /// Code of a manifest that is not one of the job's own.
 const FOREIGN_MANIFEST: &str = "J106";
+/// Code of a file without a usable token.
+const BAD_TOKEN: &str = "J108";
 
 /// What was given; all else is as the program says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +32,15 @@ pub(crate) struct Given {
     pub(crate) restore: Option<RestoreGiven>,
     pub(crate) allow_lost_state: Option<BTreeSet<Name>>,
     pub(crate) accept_lost: Option<BTreeSet<Name>>,
+    pub(crate) http: Option<HttpGiven>,
+    pub(crate) http_token: Option<String>,
+}
+
+/// Where the HTTP interface is, as given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HttpGiven {
+    Nowhere,
+    At(Http),
 }
 
 /// What to start from, as given.
@@ -50,10 +62,12 @@ impl Given {
         match key {
             Key::AllowLostState => self.allow_lost_state = Some(names(values, place)?),
             Key::AcceptLost => self.accept_lost = Some(names(values, place)?),
-            Key::Parallelism | Key::CheckpointDir | Key::CheckpointInterval | Key::Restore | Key::Role | Key::Http => match values {
-                [value] => self.set_one(key, value, place)?,
-                _ => return Err(bad("one value", &format!("{} values", values.len()), place)),
-            },
+            Key::Parallelism | Key::CheckpointDir | Key::CheckpointInterval | Key::Restore | Key::Role | Key::Http | Key::HttpTokenFile => {
+                match values {
+                    [value] => self.set_one(key, value, place)?,
+                    _ => return Err(bad("one value", &format!("{} values", values.len()), place)),
+                }
+            }
         }
         Ok(())
     }
@@ -78,11 +92,13 @@ impl Given {
                 }
                 _ => return Err(bad("local", value, place)),
             },
-            Key::Http if value == "none" => {}
+            Key::Http if value == "none" => self.http = Some(HttpGiven::Nowhere),
             Key::Http => {
-                let what = format!("there is no dashboard in this build; expected none, found \"{value}\"");
-                return Err(refused(NOT_IN_THIS_BUILD, what, place).remedy("leave the option out, or say none"));
+                let http = Http::at(value);
+                http.parse().map_err(|_| bad("HOST:PORT, a port, or none", value, place))?;
+                self.http = Some(HttpGiven::At(http));
             }
+            Key::HttpTokenFile => self.http_token = Some(token(Path::new(value), place)?),
             Key::AllowLostState | Key::AcceptLost => {}
         }
         Ok(())
@@ -122,6 +138,19 @@ impl Given {
         }
         Ok(())
     }
+
+    /// Where the HTTP interface is, with what was given laid over what the program says.
+    pub(crate) fn http(&self, own: Option<Http>) -> Option<Http> {
+        let http = match &self.http {
+            Some(HttpGiven::Nowhere) => None,
+            Some(HttpGiven::At(http)) => Some(http.clone()),
+            None => own,
+        };
+        match &self.http_token {
+            Some(token) => http.map(|http| http.token(token)),
+            None => http,
+        }
+    }
 }
 
 fn bad(expected: &str, found: &str, place: &str) -> staunch_types::Error {
@@ -131,6 +160,24 @@ fn bad(expected: &str, found: &str, place: &str) -> staunch_types::Error {
 fn names(values: &[String], place: &str) -> Result<BTreeSet<Name>> {
     let one = |text: &String| Name::new(text.as_str()).map_err(|error| bad("a name", text, place).cause(error));
     values.iter().map(one).collect()
+}
+
+/// Bytes of the largest token.
+const TOKEN_BYTES_MAX: usize = 4096;
+
+/// The token in a file, without the line break that editors put behind it.
+fn token(path: &Path, place: &str) -> Result<String> {
+    let unusable = |what: String| {
+        let remedy = "write a text that nobody can guess to the file, as with `openssl rand -hex 32`, and let this user read it";
+        refused(BAD_TOKEN, what, &format!("{place} file={}", path.display())).remedy(remedy)
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| unusable("the file with the token cannot be read".to_owned()).cause(error))?;
+    let token = text.trim();
+    if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let what = format!("expected a token of 1 to {TOKEN_BYTES_MAX} visible ASCII characters, found one of {} bytes", token.len());
+        return Err(unusable(what));
+    }
+    Ok(token.to_owned())
 }
 
 /// Addresses of stores that exist elsewhere.

@@ -83,9 +83,13 @@ pub struct JobOptions {
     #[arg(long, value_name = "ROLE", env = "STAUNCH_ROLE")]
     role: Option<String>,
 
-    /// Address of the dashboard: none [default: none]
+    /// Where /metrics is served for Prometheus, as HOST:PORT, as a port of this machine alone, or none [default: none]
     #[arg(long, value_name = "HOST:PORT", env = "STAUNCH_HTTP")]
     http: Option<String>,
+
+    /// File with the token that whoever reads --http must show; without one, only this machine is answered [default: none]
+    #[arg(long, value_name = "FILE", env = "STAUNCH_HTTP_TOKEN_FILE")]
+    http_token_file: Option<String>,
 
     /// File (TOML) with any of these options, such as parallelism = 4
     #[arg(long, value_name = "FILE", env = "STAUNCH_CONFIG")]
@@ -132,6 +136,7 @@ impl JobOptions {
             (Key::Restore, &self.restore),
             (Key::Role, &self.role),
             (Key::Http, &self.http),
+            (Key::HttpTokenFile, &self.http_token_file),
         ];
         for (key, value) in single {
             if let Some(value) = value {
@@ -158,10 +163,11 @@ pub(crate) enum Key {
     AcceptLost,
     Role,
     Http,
+    HttpTokenFile,
 }
 
 impl Key {
-    pub(crate) const ALL: [Key; 8] = [
+    pub(crate) const ALL: [Key; 9] = [
         Key::Parallelism,
         Key::CheckpointDir,
         Key::CheckpointInterval,
@@ -170,6 +176,7 @@ impl Key {
         Key::AcceptLost,
         Key::Role,
         Key::Http,
+        Key::HttpTokenFile,
     ];
 
     /// Its name in a file; behind `--` the flag.
@@ -183,6 +190,7 @@ impl Key {
             Key::AcceptLost => "accept-lost",
             Key::Role => "role",
             Key::Http => "http",
+            Key::HttpTokenFile => "http-token-file",
         }
     }
 

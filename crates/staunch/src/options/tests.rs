@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use staunch_engine::cluster::Restore;
 use staunch_engine::job::Settings;
+use staunch_http::Http;
 use staunch_types::{Epoch, Name};
 
 use super::given::RestoreGiven;
@@ -98,7 +99,6 @@ fn what_this_build_cannot_do_is_refused_as_such() {
         ("--checkpoint-dir=hdfs://host/x", "checkpoints in \"hdfs\" are not in this build"),
         ("--role=coordinator", "the role \"coordinator\" is not in this build"),
         ("--role=worker", "the role \"worker\" is not in this build"),
-        ("--http=127.0.0.1:8080", "there is no dashboard in this build"),
     ];
     for (word, expected) in cases {
         let text = error_of(given(&[word]));
@@ -116,6 +116,7 @@ fn bad_values_say_what_was_expected_and_where() {
         ("--checkpoint-interval=0s", "expected a time above zero"),
         ("--restore=yesterday", "expected latest, none, the number of an epoch"),
         ("--role=boss", "expected local"),
+        ("--http=everywhere", "expected HOST:PORT, a port, or none, found \"everywhere\""),
     ];
     for (word, expected) in cases {
         let text = error_of(given(&[word]));
@@ -123,6 +124,27 @@ fn bad_values_say_what_was_expected_and_where() {
         let option = word.split('=').next().expect("a flag");
         assert!(text.contains(&format!("where: option {option}, or variable STAUNCH_")), "{word}: {text}");
     }
+}
+
+#[test]
+fn the_http_interface_is_where_the_program_says_unless_it_is_given() {
+    let own = || Some(Http::at("1"));
+    assert_eq!(given(&[]).expect("good").http(own()), own());
+    assert_eq!(given(&["--http=none"]).expect("good").http(own()), None);
+    assert_eq!(given(&["--http=localhost:2"]).expect("good").http(own()), Some(Http::at("localhost:2")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    let option = format!("--http-token-file={}", file.display());
+    std::fs::write(&file, "a-token\n").expect("written");
+    assert_eq!(given(&[&option]).expect("good").http(own()), Some(Http::at("1").token("a-token")));
+    assert_eq!(given(&[&option, "--http=none"]).expect("good").http(own()), None);
+    for text in ["", " \n", "two words", "über"] {
+        std::fs::write(&file, text).expect("written");
+        let error = error_of(given(&[&option]));
+        assert!(error.starts_with("error[J108]") && error.contains(&format!("file={}", file.display())), "{text:?}: {error}");
+    }
+    let error = error_of(given(&["--http-token-file=no-such-file"]));
+    assert!(error.starts_with("error[J108]: the file with the token cannot be read"), "{error}");
 }
 
 #[test]

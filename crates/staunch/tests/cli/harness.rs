@@ -188,16 +188,16 @@ impl Running {
         Running { child, err, said: String::new() }
     }
 
-    /// Waits for a line on standard error.
+    /// Waits for a line on standard error, which is returned.
     #[track_caller]
-    pub(crate) fn wait_for(&mut self, text: &str) {
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
         loop {
             let mut line = String::new();
             let bytes = self.err.read_line(&mut line).expect("readable");
             self.said += &line;
             assert!(bytes > 0, "the program ended without saying {text:?}:\n{}", self.said);
             if line.contains(text) {
-                return;
+                return line;
             }
         }
     }

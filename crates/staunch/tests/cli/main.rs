@@ -1,8 +1,13 @@
 //! The command `staunch` and a job's program, as their users meet them: real processes, their output, their exit codes.
-#![allow(clippy::disallowed_methods, reason = "these tests start processes and damage files themselves")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "these tests start processes, damage files and open connections themselves"
+)]
 
 mod harness;
 mod options;
+mod http;
 mod running;
 mod lost;
 mod looking;

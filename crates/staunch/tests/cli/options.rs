@@ -5,9 +5,18 @@ use crate::harness::{Place, run, staunch};
 #[test]
 fn help_lists_every_option_with_its_variable_and_default() {
     let help = staunch(&["demo-worker", "--help"]).ends_with(0);
-    for option in
-        ["parallelism", "checkpoint-dir", "checkpoint-interval", "restore", "allow-lost-state", "accept-lost", "role", "http", "config"]
-    {
+    for option in [
+        "parallelism",
+        "checkpoint-dir",
+        "checkpoint-interval",
+        "restore",
+        "allow-lost-state",
+        "accept-lost",
+        "role",
+        "http",
+        "http-token-file",
+        "config",
+    ] {
         let variable = format!("STAUNCH_{}", option.to_uppercase().replace('-', "_"));
         assert!(help.out.contains(&format!("--{option}")) && help.out.contains(&variable), "{option} in\n{}", help.out);
     }
@@ -36,7 +45,7 @@ fn a_value_that_is_not_understood_is_a_usage_error_with_its_place() {
     refused("--checkpoint-dir", "s3://bucket/x", "error[J102]: checkpoints in \"s3\" are not in this build");
     refused("--checkpoint-dir", "hdfs://host/x", "error[J102]: checkpoints in \"hdfs\" are not in this build");
     refused("--role", "worker", "error[J102]: the role \"worker\" is not in this build");
-    refused("--http", "127.0.0.1:80", "error[J102]: there is no dashboard in this build");
+    refused("--http", "everywhere", "error[J101]: expected HOST:PORT, a port, or none, found \"everywhere\"");
     refused("--restore", "yesterday", "error[J101]: expected latest, none");
 }
 
