@@ -9,8 +9,8 @@ type Ask = dyn Fn() -> Result<()> + Send + Sync;
 
 /// Asks the ledger whether a newer generation has claimed it.
 ///
-/// An answer is about the past: what follows it may come late. So a committer first reads what it is about to abort, then confirms, then aborts
-/// exactly what it has read, and nothing that came in its place (a compare-and-set of the outside system).
+/// An answer is about the past: what follows it may come late. So it can spare a newer generation trouble, and never decides what is right; names
+/// that only one generation writes to do that.
 #[derive(Clone)]
 pub struct Lead(Arc<Ask>);
 

@@ -87,8 +87,6 @@ pub struct SinkContext {
     pub file_system: Arc<dyn FileSystem>,
     /// Copies of prepared output, of a sink that keeps them.
     pub journal: Journal,
-    /// Whether the present generation is still the newest.
-    pub lead: Lead,
     /// The job's ledger: what a sink of the same name writes for another one belongs to another job. `None` before the ledger is begun.
     pub ledger: Option<LedgerId>,
     /// Time from one checkpoint to the next.
@@ -116,6 +114,8 @@ pub struct WriterContext {
     pub file_system: Arc<dyn FileSystem>,
     /// Copies of prepared output, of a sink that keeps them; only inside [`Io::run`].
     pub journal: Journal,
+    /// Whether the present generation is still the newest; only inside [`Io::run`] or on a thread that may block.
+    pub lead: Lead,
     /// The job's ledger.
     pub ledger: LedgerId,
     /// Figures, labelled with job, sink and task.
@@ -279,6 +279,8 @@ pub enum Resolution {
 pub struct SweepScope {
     /// The generation that sweeps; what it wrote itself stays.
     pub generation: Generation,
+    /// The generation that wrote the checkpoint from which the job goes on, 0 for none. Before that it has swept what older ones had left.
+    pub swept: Generation,
     /// The newest durable epoch of the job, 0 for none: what is visible of a later one was written in another life of the job.
     pub durable: Epoch,
     /// Committables that retained checkpoints name.

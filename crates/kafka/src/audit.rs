@@ -18,7 +18,8 @@ use staunch_types::{Digest, Epoch, Error, ErrorKind, Name, Result};
 
 use crate::codes;
 use crate::control::{Control, Decision, Extent, Fetched, Isolation};
-use crate::sink::{Rewritten, Settings, StoredTransaction};
+use crate::ids::Ids;
+use crate::sink::{Rewritten, StoredTransaction};
 use batch::Part;
 use copies::Copies;
 use rules::{Limits, Output, Own, PartitionRules, Place, Reading, Retention, Span, Verdict, Whose, judge};
@@ -165,9 +166,9 @@ impl Own {
         self.producers.extend(stored.iter().map(|s| s.producer_id));
         let Some(first) = stored.first() else { return Ok(()) };
         let (Ok(job), Ok(sink)) = (Name::new(&first.job), Name::new(&first.sink)) else { return Ok(()) };
-        let prefix = Settings::prefix(&job, &sink);
+        let prefix = Ids::of_sink(&job, &sink);
         let in_doubt = stored.iter().zip(outputs).filter(|(_, output)| output.fate == Fate::InDoubt);
-        let again: BTreeSet<String> = in_doubt.map(|(s, _)| Settings::id_of_again(&prefix, &s.mark.key)).collect();
+        let again: BTreeSet<String> = in_doubt.map(|(s, _)| Ids::of_again(&s.id, &s.mark.key)).collect();
         match control.list_transactions(&prefix) {
             Ok(listed) => {
                 for one in listed {

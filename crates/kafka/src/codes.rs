@@ -77,6 +77,8 @@ pub const MESSAGE_TOO_LARGE: &str = "K066";
 pub const FENCED: &str = "K060";
 /// A line of a file with settings cannot be used.
 pub const SETTINGS_FILE_BAD: &str = "K061";
+/// Another job of the same name writes to the same brokers.
+pub const OTHER_JOB: &str = "K065";
 /// An assumption of ours does not hold.
 pub const KAFKA_BUG: &str = "K099";
 

@@ -12,6 +12,7 @@
 pub mod codes;
 pub mod settings;
 mod client;
+mod ids;
 mod native;
 mod message;
 mod source;

@@ -41,8 +41,6 @@ const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 const MARK_TOPIC: &str = "staunch-commits-";
 /// Longest part of a topic's name that comes from the job's.
 const TOPIC_BYTES_MAX: usize = 200;
-/// Longest part of a transactional id that comes from names.
-const ID_BYTES_MAX: usize = 200;
 
 /// A sink that writes records to Kafka in transactions: `read_committed` readers see each record once, when its epoch is committed.
 ///
@@ -79,6 +77,8 @@ pub(crate) struct Settings {
     pub(crate) make_topics: Option<u32>,
     pub(crate) mark_topic: Option<String>,
     pub(crate) timeout: Duration,
+    /// How long the job may be down while transactions are in doubt.
+    pub(crate) allowed_downtime: Duration,
     pub(crate) journal: bool,
 }
 
@@ -128,6 +128,7 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
             make_topics: None,
             mark_topic: None,
             timeout: TRANSACTION_TIMEOUT,
+            allowed_downtime: Duration::ZERO,
             journal: false,
         };
         KafkaSink { settings, encode, record: PhantomData }
@@ -158,6 +159,14 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
     #[must_use]
     pub fn transaction_timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = timeout;
+        self
+    }
+
+    /// How long the job may be down, at the worst moment, without a loss: the start is refused if the transaction timeout is shorter than this and the
+    /// time between checkpoints together. Zero unless said otherwise.
+    #[must_use]
+    pub fn allowed_downtime(mut self, downtime: Duration) -> Self {
+        self.settings.allowed_downtime = downtime;
         self
     }
 
@@ -194,22 +203,6 @@ impl Settings {
         Ok(())
     }
 
-    /// What the transactional ids of a sink begin with: unique for job and sink, of bounded length.
-    pub(crate) fn prefix(job: &Name, sink: &Name) -> String {
-        let (job, sink) = (job.component(), sink.component());
-        let whole = format!("staunch+{job}+{sink}+");
-        if whole.len() <= ID_BYTES_MAX {
-            return whole;
-        }
-        let hash = xxhash_rust::xxh3::xxh3_128(whole.as_bytes());
-        format!("staunch+{hash:032x}+")
-    }
-
-    /// The transactional id under which the output with a mark's key is written again.
-    pub(crate) fn id_of_again(prefix: &str, key: &str) -> String {
-        format!("{prefix}again-{key}")
-    }
-
     pub(crate) fn mark_topic(&self, job: &Name) -> String {
         if let Some(topic) = &self.mark_topic {
             return topic.clone();
@@ -224,8 +217,8 @@ impl Settings {
         format!("{MARK_TOPIC}{plain}-{hash:016x}")
     }
 
-    pub(crate) fn transactional_id(&self, job: &Name, sink: &Name, task: u32, number: u32) -> String {
-        format!("{}{task}-{number}", Settings::prefix(job, sink))
+    pub(crate) fn timeout_ms(&self) -> i32 {
+        i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX)
     }
 
     /// For the producer that clears marks.

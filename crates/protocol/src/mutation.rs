@@ -79,6 +79,8 @@ pub(crate) enum Mutation {
     ResolveTrustsAbort,
     /// A sweep also aborts what retained checkpoints name.
     SweepTakesAll,
+    /// A sweep also takes the ids of its own generation and of newer ones.
+    SweepTakesNewer,
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use staunch_types::{Error, ErrorKind, Tick};
 use crate::check::Violation;
 use crate::job::{JobSpec, Start, name};
 use crate::kernel::{BrokerSettings, Kernel, ProcessId, Random, Weather, panic_text};
-use crate::sink::IdsOf;
 use crate::world::{PATIENCE, Step, World};
 
 /// Turns after which a run is given up: it should have come to its end long before.
@@ -79,8 +78,6 @@ pub fn explore(seed: u64) -> Report {
     if let Some(topics) = &world.job.topics {
         kernel.note(format_args!("w  topics {topics:?}, journal {}", world.job.journal));
         kernel.machine().broker.settings = BrokerSettings::by_chance(&mut at_broker);
-        // What ids of a task leave open has a scenario; here it is a loss like others.
-        world.checks.topics.robbery_is_known = topics.ids == IdsOf::Task;
     }
     kernel.note(format_args!("w  job {:?}, files {}, rows {}", world.job.shape, world.job.input.len(), world.job.rows().count()));
     let mut explorer = Explorer::new(random, world.job.topics.is_some());

@@ -38,6 +38,21 @@ impl LedgerSeq {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LedgerId(pub u64);
 
+impl LedgerId {
+    /// Of a ledger, by the hash of its first entry.
+    #[must_use]
+    pub fn of_first_entry(hash: &[u8; 32]) -> LedgerId {
+        let [a, b, c, d, e, f, g, h, ..] = *hash;
+        LedgerId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    }
+
+    /// Whether checkpoints go with their process.
+    #[must_use]
+    pub fn is_temporary(self) -> bool {
+        self == LedgerId::default()
+    }
+}
+
 impl fmt::Display for LedgerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

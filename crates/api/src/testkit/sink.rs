@@ -74,7 +74,6 @@ impl<'c, S: Sink> SinkCase<'c, S> {
             generation: Generation(generation),
             file_system: Arc::clone(&self.file_system),
             journal,
-            lead: self.lead(generation),
             ledger: Some(LEDGER),
             interval: Duration::from_secs(1),
             takes_over: false,
@@ -95,6 +94,7 @@ impl<'c, S: Sink> SinkCase<'c, S> {
     pub fn writer(&self, generation: u64, task_index: u32, restored: Vec<Vec<u8>>, door: impl IoDoor + 'static) -> S::Writer {
         let (job, sink) = self.names();
         self.newest.fetch_max(generation, Ordering::SeqCst);
+        let lead = self.lead(generation);
         let generation = Generation(generation);
         let file_system = Arc::clone(&self.file_system);
         let journal = Journal::new(Arc::clone(&self.store), &sink);
@@ -106,6 +106,7 @@ impl<'c, S: Sink> SinkCase<'c, S> {
             parallelism: 2,
             file_system,
             journal,
+            lead,
             ledger: LEDGER,
             metrics: Metrics::default(),
             io: io(door),
@@ -210,7 +211,7 @@ fn a_restart_keeps_what_is_named_and_aborts_the_rest<S: Sink>(case: &SinkCase<'_
     case.write(&mut second, 105..110);
     drop((first, second));
 
-    let scope = SweepScope { generation: Generation(3), durable: Epoch(3), committables: named.clone(), carried: Vec::new() };
+    let scope = SweepScope { generation: Generation(3), swept: Generation(1), durable: Epoch(3), committables: named.clone(), carried: Vec::new() };
     let mut committer = case.committer(3);
     committer.sweep(&scope).unwrap_or_else(|error| panic!("{error}"));
     committer.sweep(&scope).unwrap_or_else(|error| panic!("a sweep can be repeated: {error}"));
@@ -229,7 +230,7 @@ fn a_restart_keeps_what_is_named_and_aborts_the_rest<S: Sink>(case: &SinkCase<'_
     let mut writer = case.writer(4, 0, Vec::new(), ImmediateDoor);
     case.write(&mut writer, 20..25);
     let newer = case.prepare(&mut writer, 4).committables;
-    let stale = SweepScope { generation: Generation(3), durable: Epoch(3), committables: Vec::new(), carried: Vec::new() };
+    let stale = SweepScope { generation: Generation(3), swept: Generation(1), durable: Epoch(3), ..SweepScope::default() };
     // It may notice that it is stale; that is all right too.
     let _ = case.committer(3).sweep(&stale);
     case.commit(4, &newer);

@@ -92,9 +92,8 @@ impl Catalog {
 
     /// What tells a ledger from others, by the hash of its first entry.
     #[must_use]
-    pub fn ledger_id(&self, first_hash: [u8; 32]) -> LedgerId {
-        let (id, _) = first_hash.split_first_chunk().unwrap_or((&[0; 8], &[]));
-        if self.is_temporary { LedgerId::default() } else { LedgerId(u64::from_be_bytes(*id)) }
+    pub fn ledger_id(&self, first_hash: &[u8; 32]) -> LedgerId {
+        if self.is_temporary { LedgerId::default() } else { LedgerId::of_first_entry(first_hash) }
     }
 
     /// The store.
@@ -247,7 +246,7 @@ impl Catalog {
         let mut loaded = Loaded {
             origin: wanted.map_or(Origin::Empty, Origin::Epoch),
             head_hash: entries.last().map_or([0; 32], |e| e.hash),
-            ledger: if self.is_temporary { Some(LedgerId::default()) } else { entries.first().map(|e| self.ledger_id(e.hash)) },
+            ledger: if self.is_temporary { Some(LedgerId::default()) } else { entries.first().map(|e| self.ledger_id(&e.hash)) },
             claimant: newest_claim(&entries).map(|(_, claimant)| claimant),
             restored: None,
             uncommitted: BTreeMap::new(),

@@ -439,21 +439,21 @@ impl RunningGeneration {
     fn claimed(&mut self, generation: Generation, around: &mut Surroundings<'_>) -> Result<()> {
         self.number = Some(generation);
         // The first claim of all is the first entry.
-        let ledger = self.loaded.ledger.unwrap_or_else(|| around.catalog.ledger_id(self.head_hash));
+        let ledger = self.loaded.ledger.unwrap_or_else(|| around.catalog.ledger_id(&self.head_hash));
         let restored = self.loaded.restored.as_ref();
         let reason = restored.map(|record| record.reason);
         (around.tell)(JobEvent::Claimed { generation, restored: restored.map(CheckpointRecord::epoch), reason });
         self.retention.begin(&self.loaded, around.catalog, around.io);
+        let lead = lead(around.catalog, self.loaded.facts.head, generation);
         for sink in around.plan.sinks.values() {
             let context = SinkContext {
                 generation,
-                lead: lead(around.catalog, self.loaded.facts.head, generation),
                 ledger: Some(ledger),
                 ..sink_context(around.config, around.world, around.catalog.store(), &sink.name)
             };
             self.committers.add(self.names.id(&sink.name), sink.name.clone(), (sink.committer)(context)?);
         }
-        self.tasks = Some(Tasks::build(around, generation, ledger, restored)?);
+        self.tasks = Some(Tasks::build(around, generation, (ledger, &lead), restored)?);
         Ok(())
     }
 
@@ -468,7 +468,8 @@ impl RunningGeneration {
 
     /// What a sweep must leave alone: all that retained checkpoints name of this sink.
     fn scope(&self, sink: SinkId, generation: Generation) -> SweepScope {
-        let mut scope = SweepScope { generation, durable: self.loaded.facts.epoch_max, ..SweepScope::default() };
+        let swept = self.loaded.restored.as_ref().map_or(Generation::default(), |record| record.attempt.generation);
+        let mut scope = SweepScope { generation, swept, durable: self.loaded.facts.epoch_max, ..SweepScope::default() };
         let name = self.names.name(sink);
         for record in self.loaded.retained.iter().chain(self.loaded.uncommitted.values()) {
             scope.committables.extend(record.committables.iter().filter(|c| Some(&c.sink) == name).map(|c| c.committable.clone()));

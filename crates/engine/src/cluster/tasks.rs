@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use staunch_api::Io;
+use staunch_api::{Io, Lead};
 use staunch_types::{Epoch, Error, ErrorKind, Generation, LedgerId, Result, TaskId};
 
 use super::generation::Surroundings;
@@ -45,7 +45,7 @@ impl Tasks {
     pub(super) fn build(
         around: &mut Surroundings<'_>,
         generation: Generation,
-        ledger: LedgerId,
+        (ledger, lead): (LedgerId, &Lead),
         restored: Option<&CheckpointRecord>,
     ) -> Result<Tasks> {
         let plan = around.plan;
@@ -75,6 +75,7 @@ impl Tasks {
                 io: Io::new(Arc::clone(&around.world.door), flag.waker()),
                 file_system: Arc::clone(&around.world.file_system),
                 store: Arc::clone(around.catalog.store()),
+                lead: lead.clone(),
                 ledger,
                 metrics: around.world.metrics.with("job", around.config.job.to_string()).with("task", id.index.to_string()),
                 mailbox,

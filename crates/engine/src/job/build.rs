@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use staunch_api::{CheckpointStore, FileSystem, Io, Metrics};
+use staunch_api::{CheckpointStore, FileSystem, Io, Lead, Metrics};
 use staunch_types::{Epoch, Generation, KeyGroupCount, KeyGroupRange, LedgerId, Name, Result, TaskId};
 
 use super::{Edge, Plan};
@@ -56,6 +56,8 @@ pub struct TaskBuild<'a> {
     pub file_system: Arc<dyn FileSystem>,
     /// Checkpoints.
     pub store: Arc<dyn CheckpointStore>,
+    /// Whether the generation is still the newest.
+    pub lead: Lead,
     /// The job's ledger.
     pub ledger: LedgerId,
     /// Figures, labelled with the job and the task.

@@ -481,6 +481,7 @@ impl<S: Start, X: Transform<S::Item>> Stream<S, X> {
                 parallelism: build.parallelism,
                 file_system: Arc::clone(&build.file_system),
                 journal: Journal::new(Arc::clone(&build.store), &name),
+                lead: build.lead.clone(),
                 ledger: build.ledger,
                 metrics: build.metrics.with("sink", name.to_string()),
                 io: build.io.clone(),

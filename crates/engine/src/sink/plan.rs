@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use staunch_api::{CheckpointStore, Committer, Journal, Kept, Lead, Sink, SinkContext};
+use staunch_api::{CheckpointStore, Committer, Journal, Kept, Sink, SinkContext};
 use staunch_types::{Generation, Name, Result};
 
 use crate::cluster::RunConfig;
@@ -20,7 +20,6 @@ pub fn sink_context(config: &RunConfig, world: &World, store: &Arc<dyn Checkpoin
         generation: Generation::default(),
         file_system: Arc::clone(&world.file_system),
         journal: Journal::new(Arc::clone(store), sink),
-        lead: Lead::unrivalled(),
         ledger: None,
         interval: config.interval,
         takes_over: config.take_over.contains(sink),

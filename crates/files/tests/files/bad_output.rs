@@ -198,10 +198,10 @@ fn bodies_and_carried_files_that_are_none_are_corrupt() {
         committable.body.truncate(20);
         let error = case.committer(1).resolve(&committable).expect_err("damaged");
         assert_error(&error, "F056", &["prepared file"]);
-        let scope = SweepScope { generation: Generation(2), durable: Epoch(1), committables: vec![committable], carried: Vec::new() };
+        let scope = SweepScope { generation: Generation(2), durable: Epoch(1), committables: vec![committable], ..SweepScope::default() };
         assert_error(&case.committer(2).sweep(&scope).expect_err("nothing is swept on a guess"), "F056", &[]);
         assert_eq!(files.paths().len(), 1);
-        let scope = SweepScope { generation: Generation(2), durable: Epoch(1), committables: Vec::new(), carried: vec![vec![7]] };
+        let scope = SweepScope { generation: Generation(2), durable: Epoch(1), carried: vec![vec![7]], ..SweepScope::default() };
         assert_error(&case.committer(2).sweep(&scope).expect_err("nothing is swept on a guess"), "F056", &["unfinished file"]);
     });
 }
@@ -220,6 +220,7 @@ fn writer<T: Serialize + Send + 'static>(sink: &FileSink<T>, files: &MemoryFiles
         parallelism: 1,
         file_system: shared(files),
         journal: journal(),
+        lead: Lead::unrivalled(),
         ledger: LedgerId(1),
         metrics: Metrics::default(),
         io: io_to(ImmediateDoor),
@@ -277,7 +278,6 @@ fn settings_that_cannot_work_are_refused() {
             generation: Generation(1),
             file_system: shared(&files),
             journal: journal(),
-            lead: Lead::unrivalled(),
             ledger: None,
             interval: std::time::Duration::from_secs(1),
             takes_over: false,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use staunch_api::testkit::{ImmediateDoor, MemoryFiles, io};
-use staunch_api::{Committer, Metrics, Resolution, Sink, SinkWriter, SweepScope, WriterContext};
+use staunch_api::{Committer, Lead, Metrics, Resolution, Sink, SinkWriter, SweepScope, WriterContext};
 use staunch_files::{Compression, FileSink};
 use staunch_types::{Epoch, ErrorKind, Generation, LedgerId, Name, Tick, Timestamp};
 
@@ -166,6 +166,7 @@ fn records_with_new_fields_do_not_go_under_the_old_header() {
             parallelism: 1,
             file_system: shared(&files),
             journal: journal(),
+            lead: Lead::unrivalled(),
             ledger: LedgerId(1),
             metrics: Metrics::default(),
             io: io(ImmediateDoor),

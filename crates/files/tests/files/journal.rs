@@ -87,7 +87,7 @@ fn a_sweep_removes_copies_that_nobody_names() {
         case.write(&mut writer, 3..5);
         drop(case.prepare(&mut writer, 2));
         assert_eq!(store.paths().len(), 2);
-        let scope = SweepScope { generation: Generation(2), durable: Epoch(1), committables: named.committables, carried: Vec::new() };
+        let scope = SweepScope { generation: Generation(2), durable: Epoch(1), committables: named.committables, ..SweepScope::default() };
         case.committer(2).sweep(&scope).expect("sweeps");
         assert_eq!(store.paths(), ["journal/sink/g1-t0-0"]);
     });

@@ -10,12 +10,13 @@ use staunch_kafka_testbed::shared;
 
 use crate::support::{FED, bed, bed_named, bed_with, last_durable, restored_from, slow, swept};
 
-const HOUR: Duration = Duration::from_secs(3600);
+/// Longer than a run, and shorter than a transaction may be open.
+const LONG: Duration = Duration::from_secs(300);
 
 #[test]
 fn row_01_what_a_dead_generation_left_open_is_aborted_before_a_writer_starts() {
     let mut bed = bed("row-01");
-    let mut first = bed.holds(&Start { interval: HOUR, ..slow(2, "write sink 3000: hold before") });
+    let mut first = bed.holds(&Start { interval: LONG, ..slow(2, "write sink 3000: hold before") });
     bed.until_open();
     assert_eq!(restored_from(&first.kill().expect("a kill")), None);
     // At its first write the new generation has nothing of the old one beside it.
@@ -274,7 +275,7 @@ fn row_20_the_last_epoch_is_committed_after_a_crash_at_its_end() {
     for (number, script) in ["commit sink 1: kill before", "commit sink 1: kill after", "rename ledger 3: kill before"].iter().enumerate() {
         let mut bed = bed(&format!("row-20-{number}"));
         // At full speed there is one epoch: the last.
-        bed.job.dies(&Start { interval: HOUR, ..Start::with(2).faults(script) }).unwrap_or_else(|error| panic!("{error:#}"));
+        bed.job.dies(&Start { interval: LONG, ..Start::with(2).faults(script) }).unwrap_or_else(|error| panic!("{error:#}"));
         bed.ends_well(3);
     }
 }
@@ -297,10 +298,10 @@ fn row_21_a_crash_before_or_after_the_seal_of_the_last_checkpoint_loses_nothing(
         ["rename manifest 1: kill before", "rename ledger 2: kill after", "commit sink 1: kill before", "commit sink 1: kill after"];
     for (number, script) in scripts.iter().enumerate() {
         let mut bed = bed(&format!("row-21-{number}"));
-        let start = Start { interval: HOUR, ..slow(3, &format!("write sink 2000: stop after; {script}")) };
+        let start = Start { interval: LONG, ..slow(3, &format!("write sink 2000: stop after; {script}")) };
         bed.job.dies(&start).unwrap_or_else(|error| panic!("{script}: {error:#}"));
         // The next start either goes on, or brings the stop to its end.
-        let next = bed.job.run(&Start { interval: HOUR, ..slow(2, "write sink 500: kill before") }).expect("an end");
+        let next = bed.job.run(&Start { interval: LONG, ..slow(2, "write sink 500: kill before") }).expect("an end");
         if !next.was_killed() {
             assert!(next.code() == Some(0) && next.lines.iter().any(|line| line == "finished Stop"), "{script}: {next:?}");
             assert_eq!(bed.open(), 0, "{script}: stopped, and not all is committed");

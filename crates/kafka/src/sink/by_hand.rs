@@ -10,15 +10,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use staunch_protocol::transaction::resolve::Step;
-use staunch_types::{Error, ErrorKind, Name, Result};
+use staunch_types::{Error, ErrorKind, LedgerId, Name, Result};
 
-use super::Settings;
 use super::committer::step;
 use super::stored::StoredTransaction;
 use crate::audit::{AuditScope, AuditedOutput, TopicAudit, audit_topics};
 use crate::client::Client;
 use crate::codes;
 use crate::control::{Control, Decision, Described, Ended, Producer};
+use crate::ids::Ids;
 
 /// The setting that names brokers.
 const BROKERS: &str = "bootstrap.servers";
@@ -138,19 +138,25 @@ impl Brokers {
         }
     }
 
-    /// Open transactions of a sink, or of all sinks of a job, that none of the outputs in doubt is.
+    /// Open transactions of sinks of a job, under the ids of its ledger, that none of the outputs in doubt is.
     ///
     /// # Errors
     /// `Retry` when the brokers do not answer, `Invalid` when they refuse us or an output cannot be read.
-    pub fn strays(&mut self, job: &Name, sinks: &BTreeSet<Name>, in_doubt: &[&[u8]], now_ms: i64) -> Result<Vec<Stray>> {
+    pub fn strays(
+        &mut self,
+        (job, ledger): (&Name, LedgerId),
+        sinks: &BTreeSet<Name>,
+        in_doubt: &[&[u8]],
+        now_ms: i64,
+    ) -> Result<Vec<Stray>> {
         let mut named = BTreeSet::new();
         for body in in_doubt {
             let stored = StoredTransaction::decode(body)?;
             named.insert((stored.id.clone(), stored.producer(), Some(stored.started_ms)));
         }
         let mut found = BTreeSet::new();
-        for prefix in sinks.iter().map(|sink| Settings::prefix(job, sink)) {
-            for listed in self.control.list_transactions(&prefix)?.into_iter().filter(|listed| listed.phase.is_open()) {
+        for ids in sinks.iter().map(|sink| Ids::new(job, sink, ledger)) {
+            for listed in self.control.list_transactions(ids.prefix())?.into_iter().filter(|listed| listed.phase.is_open()) {
                 let id = listed.transactional_id;
                 let Described::Known(open) = self.control.describe_transaction(&id)? else { continue };
                 if open.phase.is_open() && !named.contains(&(id.clone(), open.producer, open.start_ms)) {

@@ -9,7 +9,8 @@ use staunch_types::{Error, ErrorKind, Result};
 
 use super::Settings;
 use crate::codes::{self, setting};
-use crate::control::Operation;
+use crate::control::{Control, Listed, Operation};
+use crate::ids::{Ids, Of};
 
 /// How long a broker may take for an answer.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -19,6 +20,7 @@ const TIMEOUT_MAX: &str = "transaction.max.timeout.ms";
 pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
     // What librdkafka refuses, it refuses here and not in a task.
     drop(settings.producer("staunch-check").create::<rdkafka::producer::BaseProducer>().map_err(|error| codes::refused_setting(&error))?);
+    outlasts(settings, context)?;
     let mut control = settings.client.control()?;
     for name in &settings.topics {
         let topic = match (control.topic(name)?, settings.make_topics) {
@@ -39,10 +41,7 @@ pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
             }
         };
         if topic.allowed.to(Operation::Write) == Some(false) {
-            return Err(Error::new(ErrorKind::Invalid, codes::NOT_ALLOWED, "the sink may not write to a topic")
-                .at(format!("topic={name} brokers={}", settings.client.brokers))
-                .data("nothing was started")
-                .remedy("allow the operation WRITE on the topic to this user, with kafka-acls"));
+            return Err(not_allowed(settings, name, "WRITE"));
         }
     }
     for broker in control.cluster()?.brokers {
@@ -57,11 +56,76 @@ pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
         }
     }
     let marks = settings.mark_topic(&context.job);
-    if control.topic(&marks)?.is_none() {
-        let topic = NewTopic::new(&marks, 1, TopicReplication::Fixed(-1)).set("cleanup.policy", "compact");
-        make_topic(settings, &topic, "make it with cleanup.policy=compact and one partition")?;
+    match control.topic(&marks)? {
+        None => {
+            let topic = NewTopic::new(&marks, 1, TopicReplication::Fixed(-1)).set("cleanup.policy", "compact");
+            make_topic(settings, &topic, "make it with cleanup.policy=compact and one partition")?;
+        }
+        Some(topic) => {
+            for (operation, word) in [(Operation::Write, "WRITE"), (Operation::Read, "READ")] {
+                if topic.allowed.to(operation) == Some(false) {
+                    return Err(not_allowed(settings, &marks, word));
+                }
+            }
+        }
+    }
+    // Whoever may do this may also write under the other ids, and the brokers have taken the timeout.
+    control.fence(&Ids::probe(&context.job, &context.sink), settings.timeout_ms())?;
+    if context.takes_over { Ok(()) } else { rivals(&mut control, settings, context) }
+}
+
+/// Looks for another job whose sink has the same names. Brokers remember ids for a week, unless they are set otherwise.
+fn rivals(control: &mut Control, settings: &Settings, context: &SinkContext) -> Result<()> {
+    let ids = Ids::new(&context.job, &context.sink, context.ledger.unwrap_or_default());
+    let all = control.list_transactions(&Ids::of_sink(&context.job, &context.sink))?;
+    // Once it has written, what others had written before is known to it.
+    let is_first = !context.ledger.is_some_and(|_| all.iter().any(|listed| matches!(ids.owner(&listed.transactional_id), Of::Ours(_))));
+    for Listed { transactional_id, phase, .. } in all {
+        let Of::Other(other) = ids.owner(&transactional_id) else { continue };
+        if !phase.is_open() && (!is_first || other.is_temporary()) {
+            continue;
+        }
+        let what = if phase.is_open() { "has a transaction open at" } else { "has written to" };
+        let of = if other.is_temporary() { "without a checkpoint directory".into() } else { format!("ledger={other}") };
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            codes::OTHER_JOB,
+            format!("another job named {} with a sink named {} {what} these brokers", context.job, context.sink),
+        )
+        .at(format!("other job: {of} transactional id={transactional_id}; brokers={}", settings.client.brokers))
+        .data("nothing was started, and nothing of the other job was touched")
+        .remedy(format!(
+            "if it is another job, give one of them another name; if it was this job, start it with the checkpoint directory that it had; if that \
+             is gone for good and nothing of it runs, start with `--take-over {}`: what it left open is aborted, and what it wrote stays",
+            context.sink
+        )));
     }
     Ok(())
+}
+
+/// A transaction is open from the first record of its epoch to the commit, which may be made after the downtime.
+fn outlasts(settings: &Settings, context: &SinkContext) -> Result<()> {
+    let least = context.interval.saturating_add(settings.allowed_downtime);
+    if settings.timeout >= least {
+        return Ok(());
+    }
+    Err(setting(
+        format!(
+            "the transaction timeout of the sink is {} ms, which is shorter than the time between checkpoints ({} ms) and the allowed downtime \
+             ({} ms) together",
+            settings.timeout.as_millis(),
+            context.interval.as_millis(),
+            settings.allowed_downtime.as_millis()
+        ),
+        "lengthen it with `transaction_timeout`, or shorten the others",
+    ))
+}
+
+fn not_allowed(settings: &Settings, topic: &str, operation: &str) -> Error {
+    Error::new(ErrorKind::Invalid, codes::NOT_ALLOWED, format!("the sink may not {} a topic", operation.to_lowercase()))
+        .at(format!("topic={topic} brokers={}", settings.client.brokers))
+        .data("nothing was started")
+        .remedy(format!("allow the operation {operation} on the topic to this user, with kafka-acls"))
 }
 
 fn make_topic(settings: &Settings, topic: &NewTopic<'_>, by_hand: &str) -> Result<()> {

@@ -10,8 +10,8 @@ use rdkafka::ClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use staunch_api::{CommitPermit, Committable, Committer, Proof, Resolution, SinkContext, SweepScope, Swept, no_copy};
 use staunch_protocol::transaction::Identity;
-use staunch_protocol::transaction::resolve::{self, MarkReading, Step, Sweep};
-use staunch_types::{Digest, Error, ErrorKind, Generation, Result};
+use staunch_protocol::transaction::resolve::{self, MarkReading, Owner, Step, Sweep};
+use staunch_types::{Digest, Error, ErrorKind, Generation, LedgerId, Result};
 
 use super::batch::OutMessage;
 use super::handle::Handle;
@@ -20,6 +20,7 @@ use super::{Settings, mark};
 use crate::client::Client;
 use crate::codes;
 use crate::control::{Control, Decision, Described, Ended, Transaction};
+use crate::ids::{Ids, Of};
 
 /// Bytes of a journal that are read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -65,7 +66,7 @@ impl KafkaCommitter {
     fn write_again(&mut self, committable: &Committable, stored: &StoredTransaction) -> Result<Proof> {
         let copy = stored.copy.as_deref().ok_or_else(|| no_copy(committable))?;
         // Whoever else writes it again uses the same id; taking it over fences them.
-        let id = Settings::id_of_again(&Settings::prefix(&self.context.job, &self.context.sink), &stored.mark.key);
+        let id = Ids::of_again(&stored.id, &stored.mark.key);
         let handle = Handle::take_over(&self.settings, id)?;
         let (reading, held) = mark::look_for(&self.settings.client, &mut self.control, &stored.mark)?;
         match reading {
@@ -114,6 +115,10 @@ impl KafkaCommitter {
         };
         let ranges = handle.deliveries.ranges(&self.settings.topics);
         Ok(Rewritten { id: handle.id.clone(), producer_id: producer.id, producer_epoch: producer.epoch, ranges })
+    }
+
+    fn ledger(&self) -> LedgerId {
+        self.context.ledger.unwrap_or_default()
     }
 
     fn sweep_copies(&self, scope: &SweepScope, swept: &mut Swept) -> Result<()> {
@@ -220,23 +225,26 @@ impl Committer for KafkaCommitter {
             let stored = StoredTransaction::decode(&committable.body)?;
             kept.entry(stored.id.clone()).or_default().push(stored.identity());
         }
-        // First all that is about to be ended is described, then the generation confirmed. Whoever takes an id over after that changes its
-        // producer; a broker refuses us then, but not while a transaction is open under the same producer id (decision 14, what is open).
-        let mut taken = Vec::new();
-        for listed in self.control.list_transactions(&Settings::prefix(&self.context.job, &self.context.sink))? {
+        let ids = Ids::new(&self.context.job, &self.context.sink, self.ledger());
+        let of_all = Ids::of_sink(&self.context.job, &self.context.sink);
+        for listed in self.control.list_transactions(if self.context.takes_over { &of_all } else { ids.prefix() })? {
             let id = listed.transactional_id;
-            let described = self.control.describe_transaction(&id)?.found();
-            if let Sweep::Fence(found) = resolve::sweep(&described, kept.get(&id).map_or(&[], Vec::as_slice)) {
-                taken.push((id, found));
+            let owner = match ids.owner(&id) {
+                // Nobody knows which generations of it are over: a new process begins with the first one again.
+                Of::Ours(Some(_)) if self.ledger().is_temporary() => Owner::Older,
+                Of::Ours(generation) => Owner::of(generation, scope.generation, scope.swept),
+                Of::Other(_) if self.context.takes_over => Owner::Older,
+                Of::Other(_) | Of::Nobody => continue,
+            };
+            if owner == Owner::Newer || owner == Owner::Swept && !listed.phase.is_open() {
+                continue;
             }
-        }
-        self.context.lead.confirm()?;
-        let timeout_ms = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
-        for (id, found) in taken {
-            // Also the ids without an open one: whoever still has a producer of an older generation must not begin another.
-            let is_fenced = self.control.fence_producer(&id, found.producer, timeout_ms)?.is_some();
-            if is_fenced && found.phase.is_open() {
-                swept.removed.push(format!("open transaction {id} {}", found.producer));
+            let described = self.control.describe_transaction(&id)?.found();
+            if let Sweep::Fence(found) = resolve::sweep(owner, &described, kept.get(&id).map_or(&[], Vec::as_slice)) {
+                let is_fenced = self.control.fence_producer(&id, found.producer, self.settings.timeout_ms())?.is_some();
+                if is_fenced && found.phase.is_open() {
+                    swept.removed.push(format!("open transaction {id} {}", found.producer));
+                }
             }
         }
         self.sweep_copies(scope, &mut swept)?;

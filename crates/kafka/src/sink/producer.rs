@@ -27,6 +27,7 @@ use super::stored::{MARKED, Mark, StoredTransaction};
 use super::writer::BATCHES_MAX;
 use crate::codes;
 use crate::control::{Control, Described};
+use crate::ids::Ids;
 
 /// Orders that may wait: batches, and prepares between them.
 const ORDERS_MAX: usize = 2 * BATCHES_MAX + 8;
@@ -76,6 +77,7 @@ impl ProducerThread {
             began: Instant::now(),
             control: settings.client.control()?,
             waker: context.io.waker().clone(),
+            names: Ids::new(&context.job, &context.sink, context.ledger),
             settings,
             context,
             inbox,
@@ -109,6 +111,7 @@ struct Work {
     began: Instant,
     settings: Settings,
     context: WriterContext,
+    names: Ids,
     control: Control,
     inbox: Receiver<Order>,
     outbox: SyncSender<Answer>,
@@ -232,7 +235,9 @@ impl Work {
     fn carry_out(&mut self, effect: Effect) -> Result<Option<Event>> {
         match effect {
             Effect::TakeOver { id } => {
-                let name = self.settings.transactional_id(&self.context.job, &self.context.sink, self.context.task_index, id.0);
+                // Whoever was overtaken would leave an open transaction behind that nobody knows of.
+                self.context.lead.confirm()?;
+                let name = self.names.of_task(self.context.generation, self.context.task_index, id.0);
                 self.id(id).handle = Some(Handle::take_over(&self.settings, name)?);
                 Ok(Some(Event::TakenOver { id }))
             }
@@ -308,7 +313,7 @@ impl Work {
         let Id { handle: Some(handle), open: Some(open), .. } = &mut self.ids[id.0 as usize] else {
             return Err(bug("there is no transaction to mark"));
         };
-        let key = format!("{}/g{}/e{epoch}", handle.id, self.context.generation);
+        let key = format!("{}/e{epoch}", handle.id);
         handle.send_mark(&topic, &key, MARKED)?;
         open.mark = Some((topic, topic_id, key));
         Ok(())

@@ -21,8 +21,6 @@ pub struct Topics {
     aborted: BTreeMap<String, Decided>,
     /// Durable transactions that were aborted, and by whom.
     lost: Vec<Decided>,
-    /// Why a loss by a process of ours is no violation, in scenarios of what is known to be open.
-    pub robbery_is_known: bool,
 }
 
 /// The topic of a job's sink.
@@ -34,7 +32,7 @@ pub fn topic(job: &str, sink: &str) -> String {
 impl Topics {
     pub(super) fn new(job: &str) -> Topics {
         let prefix = format!("{job}/");
-        Topics { prefix, commits: 0, aborted: BTreeMap::new(), lost: Vec::new(), robbery_is_known: false }
+        Topics { prefix, commits: 0, aborted: BTreeMap::new(), lost: Vec::new() }
     }
 
     /// Transactions that were committed.
@@ -86,7 +84,6 @@ impl Topics {
         self.lost.push(decided);
         match by {
             By::Timeout => Ok(()),
-            By::End(_) | By::TakeOver(_) | By::Fence(_) if self.robbery_is_known => Ok(()),
             By::End(_) | By::TakeOver(_) | By::Fence(_) => {
                 Err(Violation::new("E5", format!("a durable epoch names it, and it was aborted by {by:?}: {words}")))
             }

@@ -17,7 +17,7 @@ pub use expected::{Lines, Output};
 pub use input::{InputFile, Row};
 
 use crate::kernel::Random;
-use crate::sink::{IdsOf, TopicSettings};
+use crate::sink::TopicSettings;
 
 /// Where checkpoints are; each job has a folder in it.
 pub const CHECKPOINTS: &str = "/checkpoints";
@@ -198,7 +198,6 @@ impl JobSpec {
         self.topics = Some(TopicSettings {
             partitions: random.between(1, 3) as u32,
             timeout: if self.journal || random.chance(3_000) { short } else { Duration::from_secs(86_400) },
-            ids: *random.pick(&[IdsOf::Task, IdsOf::Generation]),
             ..TopicSettings::default()
         });
     }

@@ -47,6 +47,13 @@ struct Item {
     state: State,
 }
 
+impl Queue {
+    /// What waits until a time goes on at once.
+    pub(super) fn bring_forward(&mut self, until: Tick, now: Tick) {
+        self.0.values_mut().filter(|item| item.due == until).for_each(|item| item.due = now);
+    }
+}
+
 enum State {
     Waiting(Work),
     Paused(Fiber),

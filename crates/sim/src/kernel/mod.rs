@@ -202,7 +202,9 @@ impl Machine {
         self.note(format_args!("w  wake {process}"));
         let now = self.now;
         if let Some(seat) = self.processes.get_mut(&process) {
-            seat.hung_until = now;
+            let until = std::mem::replace(&mut seat.hung_until, now);
+            // Also the work in which it was halted goes on.
+            seat.queue.bring_forward(until, now);
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use staunch_api::{CommitPermit, Committable, Committer, Proof, Resolution, SinkContext, SweepScope, Swept, no_copy};
-use staunch_protocol::transaction::resolve::{self, MarkReading, Step, Sweep};
+use staunch_protocol::transaction::resolve::{self, MarkReading, Owner, Step, Sweep};
 use staunch_protocol::transaction::{Described, Found, Identity, TransactionPhase};
 use staunch_types::{Digest, Error, ErrorKind, Generation, Result};
 
@@ -105,9 +105,8 @@ impl TopicCommitter {
     fn sweep_copies(&self, scope: &SweepScope, swept: &mut Swept) -> Result<()> {
         let kept = scope.committables.iter().map(|committable| Ok(StoredTransaction::decode(&committable.body)?.copy));
         let kept: Vec<Option<String>> = kept.collect::<Result<_>>()?;
-        let generation = |name: &str| name.strip_prefix('g')?.split_once('-')?.0.parse().ok().map(Generation);
         for name in self.context.journal.names()? {
-            if generation(&name).is_some_and(|g| g < scope.generation) && !kept.contains(&Some(name.clone())) {
+            if generation_of(&name).is_some_and(|g| g < scope.generation) && !kept.contains(&Some(name.clone())) {
                 self.context.journal.remove(&name)?;
                 swept.removed.push(format!("copy {name}"));
             }
@@ -115,17 +114,10 @@ impl TopicCommitter {
         Ok(())
     }
 
-    /// Whether an id is of this generation or of a newer one; then it is left alone.
-    fn is_of_newer(&self, id: &str, generation: Generation) -> bool {
-        let own = id.strip_prefix(&prefix(&self.context.job, &self.context.sink)).unwrap_or_default();
-        let of = own.strip_prefix('g').and_then(|rest| rest.split_once('-')).and_then(|(number, _)| number.parse().ok());
-        of.is_some_and(|of| Generation(of) >= generation)
-    }
-
-    fn to_fence(&self, id: &str, kept: &[Identity]) -> Result<Option<Found>> {
+    fn to_fence(&self, owner: Owner, id: &str, kept: &[Identity]) -> Result<Option<Found>> {
         let described = self.describe(id)?;
         let kept = if self.sink.settings.breaks(BrokenDriver::SweepsAll) { &[] } else { kept };
-        match resolve::sweep(&described, kept) {
+        match resolve::sweep(owner, &described, kept) {
             Sweep::Fence(found) => Ok(Some(found)),
             Sweep::Nothing | Sweep::Leave => Ok(None),
         }
@@ -187,21 +179,13 @@ impl Committer for TopicCommitter {
             let stored = StoredTransaction::decode(&committable.body)?;
             kept.entry(stored.id.clone()).or_default().push(stored.identity);
         }
-        // First all that is about to be ended is described, then the generation confirmed, as in the driver of the Kafka sink.
-        let mut taken = Vec::new();
         let prefix = prefix(&self.context.job, &self.context.sink);
         for id in self.sink.broker.list(&prefix).map_err(|error| unanswered("list ids", &prefix, &error))? {
-            if self.is_of_newer(&id, scope.generation) {
+            let owner = Owner::of(generation_of(id.strip_prefix(&prefix).unwrap_or(&id)), scope.generation, scope.swept);
+            if owner == Owner::Newer {
                 continue;
             }
-            let found = self.to_fence(&id, kept.get(&id).map_or(&[], Vec::as_slice))?;
-            taken.extend(found.map(|found| (id, found)));
-        }
-        if !self.sink.settings.breaks(BrokenDriver::SweepsUnconfirmed) {
-            self.context.lead.confirm()?;
-        }
-        for (id, found) in taken {
-            // Also the ids without an open one: whoever still has a producer of an older generation must not begin another.
+            let Some(found) = self.to_fence(owner, &id, kept.get(&id).map_or(&[], Vec::as_slice))? else { continue };
             match self.sink.broker.take_over(&id, Some(found.producer), self.sink.settings.timeout) {
                 Ok(Ok(_) | Err(Refusal::Fenced | Refusal::UnknownProducer)) if found.phase == TransactionPhase::Ongoing => {
                     swept.removed.push(format!("open transaction {id} {}", found.producer));
@@ -214,6 +198,11 @@ impl Committer for TopicCommitter {
         self.sweep_copies(scope, &mut swept)?;
         Ok(swept)
     }
+}
+
+/// The generation that a name begins with; none for the id of lost output that is written again.
+fn generation_of(own: &str) -> Option<Generation> {
+    own.strip_prefix('g')?.split_once('-')?.0.parse().ok().map(Generation)
 }
 
 /// The answer of a broker that has one.

@@ -30,26 +30,17 @@ pub struct TopicSettings {
     pub ring: u32,
     /// A copy of prepared output is kept.
     pub journal: bool,
-    /// Whose the ids are.
-    pub ids: IdsOf,
     /// A rule of the driver that is broken on purpose.
     pub broken: Option<BrokenDriver>,
-}
-
-/// Whose the transactional ids are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdsOf {
-    /// A task's, in all generations.
-    Task,
-    /// A task's in one generation: nobody else writes under them, and only newer generations take them away.
-    Generation,
 }
 
 /// What a careless driver does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrokenDriver {
-    /// It sweeps without asking whether it is still the newest.
-    SweepsUnconfirmed,
+    /// Its ids are a task's in all generations.
+    SharesIds,
+    /// It takes over ids without asking whether it is still the newest.
+    TakesOverUnconfirmed,
     /// It also takes away what retained checkpoints name.
     SweepsAll,
     /// It tells that an epoch is prepared before its records are acknowledged.
@@ -66,7 +57,7 @@ pub enum BrokenDriver {
 
 impl Default for TopicSettings {
     fn default() -> Self {
-        TopicSettings { partitions: 2, timeout: Duration::from_secs(15 * 60), ring: 5, journal: false, ids: IdsOf::Task, broken: None }
+        TopicSettings { partitions: 2, timeout: Duration::from_secs(15 * 60), ring: 5, journal: false, broken: None }
     }
 }
 

@@ -11,7 +11,7 @@ use staunch_protocol::transaction::ring::{Config, Effect, Event, Failure, IdNumb
 use staunch_protocol::transaction::{Described, Identity, Producer};
 use staunch_types::{Digest, Epoch, Error, ErrorKind, Result, Tick, Timestamp};
 
-use super::{BrokenDriver, IdsOf, StoredTransaction, TopicSink, mark_topic, not_done, prefix};
+use super::{BrokenDriver, StoredTransaction, TopicSink, mark_topic, not_done, prefix};
 use crate::job::Row;
 use crate::kernel::{Body, Decision, Place, SimBroker};
 
@@ -84,9 +84,9 @@ impl TopicWriter {
         let ring = sink.settings.ring;
         let config = Config { ids: ring, acknowledged_within: Duration::from_secs(30), look_again: Duration::from_millis(5) };
         let prefix = prefix(&context.job, &context.sink);
-        let owner = match sink.settings.ids {
-            IdsOf::Task => String::new(),
-            IdsOf::Generation => format!("g{}-", context.generation),
+        let owner = match sink.settings.breaks(BrokenDriver::SharesIds) {
+            true => String::new(),
+            false => format!("g{}-", context.generation),
         };
         let name = |number| format!("{prefix}{owner}t{}-{number}", context.task_index);
         let ids = (0..ring).map(|number| Id { name: name(number), ..Id::default() }).collect();
@@ -194,7 +194,11 @@ impl TopicWriter {
         match effect {
             Effect::TakeOver { id } => {
                 let timeout = self.sink.settings.timeout;
-                self.run(id, move |broker, name, _| take_over(broker, name, timeout).map(Done::Took));
+                let lead = (!self.sink.settings.breaks(BrokenDriver::TakesOverUnconfirmed)).then(|| self.context.lead.clone());
+                self.run(id, move |broker, name, _| {
+                    lead.map_or(Ok(()), |lead| lead.confirm())?;
+                    take_over(broker, name, timeout).map(Done::Took)
+                });
             }
             Effect::Describe { id } => self.run(id, |broker, name, _| {
                 let described = broker.describe(name).map_err(|error| not_done("describe a transaction", name, &Err(error)))?;

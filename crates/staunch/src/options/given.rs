@@ -32,6 +32,7 @@ pub(crate) struct Given {
     pub(crate) restore: Option<RestoreGiven>,
     pub(crate) allow_lost_state: Option<BTreeSet<Name>>,
     pub(crate) accept_lost: Option<BTreeSet<Name>>,
+    pub(crate) take_over: Option<BTreeSet<Name>>,
     pub(crate) http: Option<HttpGiven>,
     pub(crate) http_token: Option<String>,
 }
@@ -62,6 +63,7 @@ impl Given {
         match key {
             Key::AllowLostState => self.allow_lost_state = Some(names(values, place)?),
             Key::AcceptLost => self.accept_lost = Some(names(values, place)?),
+            Key::TakeOver => self.take_over = Some(names(values, place)?),
             Key::Parallelism | Key::CheckpointDir | Key::CheckpointInterval | Key::Restore | Key::Role | Key::Http | Key::HttpTokenFile => {
                 match values {
                     [value] => self.set_one(key, value, place)?,
@@ -99,7 +101,7 @@ impl Given {
                 self.http = Some(HttpGiven::At(http));
             }
             Key::HttpTokenFile => self.http_token = Some(token(Path::new(value), place)?),
-            Key::AllowLostState | Key::AcceptLost => {}
+            Key::AllowLostState | Key::AcceptLost | Key::TakeOver => {}
         }
         Ok(())
     }
@@ -123,6 +125,9 @@ impl Given {
         }
         if let Some(names) = &self.accept_lost {
             settings.run.accept_lost.clone_from(names);
+        }
+        if let Some(names) = &self.take_over {
+            settings.run.take_over.clone_from(names);
         }
         match &self.restore {
             None => {}

@@ -79,6 +79,10 @@ pub struct JobOptions {
     #[arg(long, value_name = "SINK", env = "STAUNCH_ACCEPT_LOST", value_delimiter = ',')]
     accept_lost: Vec<String>,
 
+    /// Abort what another job of this name has open at the sink, which does not run any more; several, or separated by commas
+    #[arg(long, value_name = "SINK", env = "STAUNCH_TAKE_OVER", value_delimiter = ',')]
+    take_over: Vec<String>,
+
     /// Part that this process plays: local [default: local]
     #[arg(long, value_name = "ROLE", env = "STAUNCH_ROLE")]
     role: Option<String>,
@@ -143,7 +147,7 @@ impl JobOptions {
                 given.set(key, std::slice::from_ref(value), &key.place())?;
             }
         }
-        for (key, values) in [(Key::AllowLostState, &self.allow_lost_state), (Key::AcceptLost, &self.accept_lost)] {
+        for (key, values) in [(Key::AllowLostState, &self.allow_lost_state), (Key::AcceptLost, &self.accept_lost), (Key::TakeOver, &self.take_over)] {
             if !values.is_empty() {
                 given.set(key, values, &key.place())?;
             }
@@ -161,6 +165,7 @@ pub(crate) enum Key {
     Restore,
     AllowLostState,
     AcceptLost,
+    TakeOver,
     Role,
     Http,
     HttpTokenFile,
@@ -174,6 +179,7 @@ impl Key {
         Key::Restore,
         Key::AllowLostState,
         Key::AcceptLost,
+        Key::TakeOver,
         Key::Role,
         Key::Http,
         Key::HttpTokenFile,
@@ -188,6 +194,7 @@ impl Key {
             Key::Restore => "restore",
             Key::AllowLostState => "allow-lost-state",
             Key::AcceptLost => "accept-lost",
+            Key::TakeOver => "take-over",
             Key::Role => "role",
             Key::Http => "http",
             Key::HttpTokenFile => "http-token-file",

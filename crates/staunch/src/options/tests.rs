@@ -39,6 +39,7 @@ fn every_option_is_read_from_the_command_line() {
         "--allow-lost-state=a,b",
         "--allow-lost-state=c",
         "--accept-lost=sink",
+        "--take-over=sink,other",
         "--role=local",
         "--http=none",
     ];
@@ -52,12 +53,13 @@ fn every_option_is_read_from_the_command_line() {
     let names = |texts: &[&str]| texts.iter().map(|t| Name::new(*t).expect("a name")).collect();
     assert_eq!(settings.run.allow_lost_state, names(&["a", "b", "c"]));
     assert_eq!(settings.run.accept_lost, names(&["sink"]));
+    assert_eq!(settings.run.take_over, names(&["sink", "other"]));
 }
 
 #[test]
 fn a_file_gives_every_option_and_the_command_line_wins_over_it() {
     let text = "parallelism = 5\ncheckpoint-dir = \"ck\"\ncheckpoint-interval = \"1m\"\nrestore = \"none\"\n\
-                allow-lost-state = [\"one, with comma\", \"two\"]\naccept-lost = \"sink\"\nrole = \"local\"\nhttp = \"none\"\n";
+                allow-lost-state = [\"one, with comma\", \"two\"]\naccept-lost = \"sink\"\ntake-over = \"sink\"\nrole = \"local\"\nhttp = \"none\"\n";
     let mut given = from_file(text).expect("a good file");
     assert_eq!(given.parallelism, Some(5));
     assert_eq!(given.restore, Some(RestoreGiven::Nothing));

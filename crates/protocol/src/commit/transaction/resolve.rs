@@ -17,6 +17,8 @@
 //! 4. All else is asked again, or is said to be unknowable; nothing is guessed.
 //! 5. An open transaction that a retained checkpoint names is left alone; every other of the job's ids is taken away from whoever has it.
 
+use staunch_types::Generation;
+
 use super::{Described, Found, Identity, TransactionPhase};
 use crate::mutation::{Mutation, broken};
 
@@ -68,13 +70,26 @@ pub enum Step {
 /// What a sweep does to an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sweep {
-    /// Nothing: it is not known, so nobody has it.
+    /// Nothing: nobody has it, or a newer generation.
     Nothing,
     /// Leave its open transaction alone: it may still have to be committed.
     Leave,
     /// Take it over, if it still has the producer that was found: that aborts what is open, and fences whoever still has that producer. If it
     /// has another by then, a newer generation was faster.
     Fence(Found),
+}
+
+/// Whose a transactional id is, seen from the generation that sweeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A generation that was swept before: nobody of it has a producer that may go on, except by an id that it took over since.
+    Swept,
+    /// An older generation, which may still run.
+    Older,
+    /// This generation or a newer one.
+    Newer,
+    /// Whoever writes lost output again; all generations use the same id for that.
+    Anybody,
 }
 
 /// What a description is about, seen from the prepared transaction.
@@ -108,12 +123,36 @@ pub fn resolve(prepared: Identity, described: &Described, mark: &MarkReading) ->
     }
 }
 
+impl Owner {
+    /// Whose the id is that names this generation, if it names one; `own` sweeps, and `swept` was the first to sweep what was before it.
+    #[must_use]
+    pub fn of(named: Option<Generation>, own: Generation, swept: Generation) -> Owner {
+        match named {
+            None => Owner::Anybody,
+            Some(named) if named >= own && !broken(Mutation::SweepTakesNewer) => Owner::Newer,
+            Some(named) if named < swept => Owner::Swept,
+            Some(_) => Owner::Older,
+        }
+    }
+}
+
 /// What to do to an id of the job, of which the retained checkpoints name these transactions.
+///
+/// Whoever is late with it does no harm: a newer generation's ids are left alone, and since this one claimed the ledger no older one can make durable
+/// what is not among `kept`.
 #[must_use]
-pub fn sweep(described: &Described, kept: &[Identity]) -> Sweep {
+pub fn sweep(owner: Owner, described: &Described, kept: &[Identity]) -> Sweep {
     let Described::Known(found) = described else { return Sweep::Nothing };
-    let is_kept = found.phase.is_open() && kept.iter().any(|identity| found.is(*identity));
-    if is_kept && !broken(Mutation::SweepTakesAll) { Sweep::Leave } else { Sweep::Fence(*found) }
+    let is_open = found.phase.is_open();
+    match owner {
+        Owner::Newer => Sweep::Nothing,
+        _ if is_open && kept.iter().any(|identity| found.is(*identity)) && !broken(Mutation::SweepTakesAll) => Sweep::Leave,
+        // Also an id without an open transaction: whoever still has a producer of it must not begin another.
+        Owner::Older => Sweep::Fence(*found),
+        // Not again at each start, or the coordinators would never forget it.
+        Owner::Swept | Owner::Anybody if is_open => Sweep::Fence(*found),
+        Owner::Swept | Owner::Anybody => Sweep::Nothing,
+    }
 }
 
 fn about(prepared: Identity, found: &Found) -> About {

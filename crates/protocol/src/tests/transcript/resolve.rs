@@ -1,11 +1,12 @@
-//! Transcripts of the verdict: `prepared 7.0@100`, `described ongoing 7.0@100`, `mark there|absent|gone`, and of a sweep: `sweep ongoing 7.0@100`.
+//! Transcripts of the verdict: `prepared 7.0@100`, `described ongoing 7.0@100`, `mark there|absent|gone`, and of a sweep: `sweep g1 ongoing 7.0@100`,
+//! of an id that names generation 1, or `again` for one of lost output. Generation 5 sweeps; the checkpoint is by generation 3.
 //! The mark is as last said since the last description; `not-asked` before.
 
-use staunch_types::Tick;
+use staunch_types::{Generation, Tick};
 
 use super::{Script, check, notices, words};
 use crate::mutation::Mutation;
-use crate::transaction::resolve::{MarkReading, Step, Sweep, resolve, sweep};
+use crate::transaction::resolve::{MarkReading, Owner, Step, Sweep, resolve, sweep};
 use crate::transaction::{Described, Identity, Producer};
 
 struct Words {
@@ -29,8 +30,10 @@ impl Script for Words {
                 self.prepared = words::identity(identity);
                 return Vec::new();
             }
-            ["sweep", rest @ ..] => {
-                let done = sweep(&words::described(rest), &[self.prepared]);
+            ["sweep", owner, rest @ ..] => {
+                let named = (*owner != "again").then(|| words::generation(owner));
+                let owner = Owner::of(named, Generation(5), Generation(3));
+                let done = sweep(owner, &words::described(rest), &[self.prepared]);
                 let text = match done {
                     Sweep::Nothing => "nothing".into(),
                     Sweep::Leave => "leave".into(),
@@ -80,4 +83,5 @@ fn transcripts_of_the_verdict_notice_broken_rules() {
     assert!(notices::<Words>("committed_and_lost_are_said_with_proof", Mutation::ResolveLostUnproven));
     assert!(notices::<Words>("committed_and_lost_are_said_with_proof", Mutation::ResolveTrustsAbort));
     assert!(notices::<Words>("a_sweep_leaves_what_checkpoints_name_and_takes_the_rest", Mutation::SweepTakesAll));
+    assert!(notices::<Words>("a_sweep_leaves_what_checkpoints_name_and_takes_the_rest", Mutation::SweepTakesNewer));
 }

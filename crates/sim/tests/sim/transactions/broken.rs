@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use staunch_engine::cluster::JobEvent;
 use staunch_sim::check::Violation;
 use staunch_sim::job::{JobSpec, Shape, Start};
 use staunch_sim::kernel::{Deed, Operation, ProcessId, Trap, When};
@@ -34,29 +33,6 @@ fn is_found_out(rule: BrokenDriver, check: &str, run: impl Fn(Option<BrokenDrive
         found.extend(run(Some(rule), number).err());
     }
     assert!(found.iter().any(|violation| violation.check == check), "{rule:?} was not found out: {found:?}");
-}
-
-#[test]
-fn a_sweep_that_does_not_ask_whether_it_is_the_newest() {
-    is_found_out(BrokenDriver::SweepsUnconfirmed, "E5", |rule, number| {
-        let mut world = broken(rule, 5);
-        let first = world.start(&Start::default());
-        world.run_until(LONG, |world| world.told(first).iter().any(|event| matches!(event, JobEvent::EpochCommitted { .. })))?;
-        world.kill(first);
-        let hang = |id| Trap::new(Operation::Describe, "sim/", Deed::Hang(When::After, LONG)).of(id).skip(number);
-        world.trap(hang(ProcessId(2)));
-        let old = world.start(&Start::default());
-        world.run_until(Duration::from_secs(1), |world| world.machine().sprung() > 0)?;
-        let new = ProcessId(3);
-        world.trap(Trap::new(Operation::EndTransaction, "sim/", Deed::Hang(When::Before, LONG)).of(new));
-        world.start(&Start::default());
-        world.run_until(Duration::from_secs(1), |world| world.machine().sprung() > 1)?;
-        world.machine().wake(old);
-        world.run_out(old, Duration::from_secs(5))?;
-        world.kill(old);
-        world.kill(new);
-        world.finish(&Start::default())
-    });
 }
 
 #[test]

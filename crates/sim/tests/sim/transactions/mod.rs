@@ -7,4 +7,4 @@ mod rivals;
 mod changes;
 mod every_request;
 mod broken;
-mod open_ends;
+mod late;

@@ -14,6 +14,8 @@ use staunch_engine::runtime::SystemFiles;
 use staunch_format::Sha256;
 use staunch_format::ledger::{Body, Chain, LedgerEntry, Sealed};
 use staunch_format::manifest::Manifest;
+#[cfg(feature = "kafka")]
+use staunch_types::LedgerId;
 use staunch_types::{Epoch, Error, ErrorKind, Name, Result};
 
 /// One job's folder.
@@ -189,6 +191,12 @@ impl Ledger {
     /// The job's name; `None` for an empty ledger.
     pub(crate) fn job(&self) -> Option<&Name> {
         self.entries.first().map(|entry| &entry.stored.job)
+    }
+
+    /// What tells it from every other ledger.
+    #[cfg(feature = "kafka")]
+    pub(crate) fn id(&self) -> LedgerId {
+        self.entries.first().map_or(LedgerId::default(), |entry| LedgerId::of_first_entry(&LedgerEntry::hash(&entry.bytes).0))
     }
 
     /// All seals, oldest first.

@@ -125,7 +125,7 @@ fn strays(
 ) -> Result<Vec<(Unnamed, staunch_kafka::Stray)>> {
     let Some(job) = ledger.job() else { return Ok(Vec::new()) };
     let named: Vec<&[u8]> = in_doubt.iter().filter(|one| one.kind == KAFKA_SINK_KIND).map(|one| one.body.as_slice()).collect();
-    let strays = brokers.strays(job, sinks, &named, now_ms())?;
+    let strays = brokers.strays((job, ledger.id()), sinks, &named, now_ms())?;
     let told = |stray: staunch_kafka::Stray| {
         let unnamed = Unnamed {
             transactional_id: stray.transactional_id.clone(),
