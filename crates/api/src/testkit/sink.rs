@@ -92,13 +92,20 @@ impl<'c, S: Sink> SinkCase<'c, S> {
     /// A writer of a generation and task.
     #[must_use]
     pub fn writer(&self, generation: u64, task_index: u32, restored: Vec<Vec<u8>>, door: impl IoDoor + 'static) -> S::Writer {
+        let context = self.writer_context(generation, task_index, door);
+        self.sink.writer(context, restored).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What a writer of a generation and task works with.
+    #[must_use]
+    pub fn writer_context(&self, generation: u64, task_index: u32, door: impl IoDoor + 'static) -> WriterContext {
         let (job, sink) = self.names();
         self.newest.fetch_max(generation, Ordering::SeqCst);
         let lead = self.lead(generation);
         let generation = Generation(generation);
         let file_system = Arc::clone(&self.file_system);
         let journal = Journal::new(Arc::clone(&self.store), &sink);
-        let context = WriterContext {
+        WriterContext {
             job,
             sink,
             generation,
@@ -110,8 +117,7 @@ impl<'c, S: Sink> SinkCase<'c, S> {
             ledger: LEDGER,
             metrics: Metrics::default(),
             io: io(door),
-        };
-        self.sink.writer(context, restored).unwrap_or_else(|error| panic!("{error}"))
+        }
     }
 
     /// A committer of a generation.

@@ -10,6 +10,7 @@
 mod writer;
 mod transactions;
 mod verdicts;
+mod preflight;
 mod security;
 mod outage;
 mod scripted;
