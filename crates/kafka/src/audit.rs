@@ -14,7 +14,7 @@ mod copies;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use staunch_types::{Digest, Epoch, Error, ErrorKind, Name, Result};
+use staunch_types::{Digest, Epoch, Error, ErrorKind, Result};
 
 use crate::codes;
 use crate::control::{Control, Decision, Extent, Fetched, Isolation};
@@ -165,11 +165,10 @@ impl Own {
     fn learn(&mut self, control: &mut Control, stored: &[StoredTransaction], outputs: &[AuditedOutput<'_>]) -> Result<()> {
         self.producers.extend(stored.iter().map(|s| s.producer_id));
         let Some(first) = stored.first() else { return Ok(()) };
-        let (Ok(job), Ok(sink)) = (Name::new(&first.job), Name::new(&first.sink)) else { return Ok(()) };
-        let prefix = Ids::of_sink(&job, &sink);
+        let prefix = Ids::prefix_of(&first.id);
         let in_doubt = stored.iter().zip(outputs).filter(|(_, output)| output.fate == Fate::InDoubt);
         let again: BTreeSet<String> = in_doubt.map(|(s, _)| Ids::of_again(&s.id, &s.mark.key)).collect();
-        match control.list_transactions(&prefix) {
+        match control.list_transactions(prefix) {
             Ok(listed) => {
                 for one in listed {
                     let known = if again.contains(&one.transactional_id) { &mut self.excused } else { &mut self.producers };

@@ -63,11 +63,15 @@ impl Ids {
         format!("{}g{generation}-t{task}-{number}", self.prefix)
     }
 
+    /// What all ids begin with that are of the same ledger as this one of a task.
+    pub(crate) fn prefix_of(id: &str) -> &str {
+        id.rfind('+').map_or(id, |end| &id[..=end])
+    }
+
     /// The id under which the output with this mark is written again, if this is the id under which it was written at first.
     pub(crate) fn of_again(id: &str, mark: &str) -> String {
-        let prefix = id.rsplit_once('+').map_or("", |(prefix, _)| prefix);
         let hash = xxhash_rust::xxh3::xxh3_128(mark.as_bytes());
-        format!("{prefix}+{AGAIN}{hash:032x}")
+        format!("{}{AGAIN}{hash:032x}", Ids::prefix_of(id))
     }
 
     pub(crate) fn owner(&self, id: &str) -> Of {

@@ -217,7 +217,8 @@ fn a_restart_keeps_what_is_named_and_aborts_the_rest<S: Sink>(case: &SinkCase<'_
     case.write(&mut second, 105..110);
     drop((first, second));
 
-    let scope = SweepScope { generation: Generation(3), swept: Generation(1), durable: Epoch(3), committables: named.clone(), carried: Vec::new() };
+    let scope =
+        SweepScope { generation: Generation(3), swept: Generation(1), durable: Epoch(3), committables: named.clone(), carried: Vec::new() };
     let mut committer = case.committer(3);
     committer.sweep(&scope).unwrap_or_else(|error| panic!("{error}"));
     committer.sweep(&scope).unwrap_or_else(|error| panic!("a sweep can be repeated: {error}"));

@@ -173,6 +173,27 @@ fn report_13_a_partition_added_while_a_job_runs_or_is_down_is_read_from_its_begi
     assert_eq!(texts("report-13-out"), wanted);
 }
 
+#[test]
+fn topics_by_a_pattern_are_read_also_those_that_are_made_later_and_no_others() {
+    topics(&[("pattern-in-1", 1), ("pattern-in-1-not", 1), ("not-pattern-in-1", 1), ("pattern-out", 1)]);
+    for topic in ["pattern-in-1", "pattern-in-1-not", "not-pattern-in-1"] {
+        write(&producer(None), topic, 0, &[topic]);
+    }
+    let folder = folder();
+    let source = || source("unused").topic_pattern("pattern-in-[0-9]+").discovery(Some(Duration::from_millis(100)));
+    let make = |topic: &'static str| {
+        topics(&[(topic, 2)]);
+        write(&producer(None), topic, 1, &[topic]);
+    };
+    copy_until(folder.path(), "pattern", source(), (2, 3), move || make("pattern-in-2"));
+    make("pattern-in-30");
+    copy_until(folder.path(), "pattern", source(), (1, 1), || {});
+    assert_eq!(texts("pattern-out"), ["pattern-in-1", "pattern-in-2", "pattern-in-30"]);
+    let error =
+        copy(environment(folder.path(), 1), self::source("unused").topic_pattern("pattern-in-["), "pattern").expect_err("no pattern");
+    assert!(error.to_string().contains("pattern-in-["), "{error}");
+}
+
 /// Messages `KEY TIME` into windows of ten, and how many there were.
 fn windows(
     name: &str,

@@ -75,7 +75,8 @@ fn transactions_that_time_out_before_the_next_checkpoint_or_in_the_allowed_downt
     let _judge = judged_topic(shared(), "outlasts");
     let check = |timeout: u64, downtime: u64, interval: u64| {
         let second = Duration::from_secs;
-        let sink = KafkaSink::text(&shared().bootstrap(), "outlasts").transaction_timeout(second(timeout)).allowed_downtime(second(downtime));
+        let sink =
+            KafkaSink::text(&shared().bootstrap(), "outlasts").transaction_timeout(second(timeout)).allowed_downtime(second(downtime));
         let case = SinkCase::new(sink, Arc::new(MemoryFiles::default()), Arc::new(MemoryStore::default()), &|n| n.to_string(), &Vec::new);
         case.sink.check(&SinkContext { interval: second(interval), ..case.context(1) })
     };

@@ -147,7 +147,9 @@ impl JobOptions {
                 given.set(key, std::slice::from_ref(value), &key.place())?;
             }
         }
-        for (key, values) in [(Key::AllowLostState, &self.allow_lost_state), (Key::AcceptLost, &self.accept_lost), (Key::TakeOver, &self.take_over)] {
+        for (key, values) in
+            [(Key::AllowLostState, &self.allow_lost_state), (Key::AcceptLost, &self.accept_lost), (Key::TakeOver, &self.take_over)]
+        {
             if !values.is_empty() {
                 given.set(key, values, &key.place())?;
             }
@@ -172,7 +174,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    pub(crate) const ALL: [Key; 9] = [
+    pub(crate) const ALL: [Key; 10] = [
         Key::Parallelism,
         Key::CheckpointDir,
         Key::CheckpointInterval,

@@ -168,6 +168,67 @@ impl Process<u64, Row> for Hourly {
     }
 }
 
+/// Takes back the timers of the row before, and one on the wall clock.
+#[derive(Clone)]
+struct Quiet;
+
+impl Process<u64, Row> for Quiet {
+    type Out = (u64, i64);
+    type Side = ();
+    type States = ();
+
+    fn states(&self, _scope: staunch::engine::state::keyed::Scope) {}
+
+    fn process(&self, row: Row, (): &mut (), context: &mut ProcessContext<'_, u64, (u64, i64), ()>) {
+        context.delete_event_timer(Timestamp(row.at + 5));
+        context.set_event_timer(Timestamp(row.at + 10));
+        context.set_processing_timer(Timestamp(1));
+        context.set_processing_timer(Timestamp(2));
+        context.delete_processing_timer(Timestamp(1));
+    }
+
+    fn on_timer(&self, _timer: staunch::engine::operator::Timer, (): &mut (), context: &mut ProcessContext<'_, u64, (u64, i64), ()>) {
+        context.emit((*context.key, context.time.0));
+    }
+}
+
+#[test]
+fn a_timer_that_was_deleted_does_not_fire() {
+    let job = Job::new();
+    job.put("first.csv", "7,0\n7,5\n");
+    let ended = job.run(|job, env| {
+        let rows = env.source("rows", job.source().one_split());
+        let timed = rows.event_time(|row| Timestamp(row.at), Watermarks::ascending().per_record());
+        timed.key_by(|row| row.id).process("quiet", Quiet).sink("timers", job.sink("timers"));
+    });
+    ended.expect("the job ends");
+    let mut fired = sorted(&job.path("timers"));
+    // On the wall clock 2 is long ago: it may fire between the rows.
+    fired.dedup();
+    assert_eq!(fired, ["7,15", "7,2"]);
+}
+
+#[test]
+fn sums_so_far_come_out_with_each_record_and_records_too_late_for_a_session_go_aside() {
+    let job = Job::new();
+    job.put("first.csv", "1,0\n2,3\n1,50\n1,4\n");
+    let ended = job.run(|job, env| {
+        let rows = env.source("rows", job.source().one_split());
+        let timed = rows.event_time(|row| Timestamp(row.at), Watermarks::ascending().per_record()).share();
+        let sums = timed.stream().key_by(|row| row.id).rolling_fold("sum", || 0_i64, |sum: &mut i64, row: &Row| *sum += row.at);
+        sums.sink("sums", job.sink("sums"));
+        let sessions = timed.stream().key_by(|row| row.id).window(Session::gap(millis(10)));
+        let count = Fold::new(|| 0_u64, |count: &mut u64, _: &Row| *count += 1).merge(|a, b| *a += *b);
+        let (counts, late) = sessions.aggregate_sessions_with_late("count", count);
+        counts.map(|session| (session.start.0, session.end.0, session.value)).sink("counts", job.sink("counts"));
+        late.map(|row| (row.id, row.at)).sink("late", job.sink("late"));
+    });
+    ended.expect("the job ends");
+    assert_eq!(sorted(&job.path("sums")), ["0", "3", "50", "54"]);
+    assert_eq!(sorted(&job.path("counts")), ["0,10,1", "3,13,1", "50,60,1"]);
+    assert_eq!(sorted(&job.path("late")), ["1,4"]);
+}
+
 #[test]
 fn a_timer_that_sets_itself_again_comes_to_an_end_with_the_input() {
     let job = Job::new();
