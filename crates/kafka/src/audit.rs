@@ -8,26 +8,24 @@
 //! What a partition holds is looked at up to the end that it has when the audit comes to it, and beyond as long as a mark of ours is missing:
 //! marks come a moment after a commit is decided.
 
-mod batch;
 mod rules;
 mod copies;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use staunch_types::{Digest, Epoch, Error, ErrorKind, Result};
+use staunch_types::{Digest, Epoch, ErrorKind, Result};
 
 use crate::codes;
-use crate::control::{Control, Decision, Extent, Fetched, Isolation};
+use crate::control::batch::Part;
+use crate::control::reader::{Reader, Step};
+use crate::control::{Control, Decision};
 use crate::ids::Ids;
 use crate::sink::{Rewritten, StoredTransaction};
-use batch::Part;
 use copies::Copies;
 use rules::{Limits, Output, Own, PartitionRules, Place, Reading, Retention, Span, Verdict, Whose, judge};
 
 pub use rules::{Deviation, Fate, TopicFinding};
 
-/// How often a partition may answer with nothing, before it cannot be read.
-const EMPTY_MAX: u32 = 75;
 /// How often a missing mark is waited for, each for as long as a broker waits with its answer.
 const MARK_WAITS_MAX: u32 = 25;
 /// What is asked about a topic.
@@ -280,7 +278,7 @@ impl Work {
             self.mark(topic, Some(partition), Reading::Read);
             delete(&mut self.outputs, topic, partition, extent.start, extent.start);
         }
-        let mut reader = Reader { topic, partition, extent, offset: from, empty: 0, waits: 0 };
+        let mut reader = Reader::new(topic, partition, extent, from);
         let mut scratch = Vec::new();
         let outputs = &mut self.outputs;
         loop {
@@ -314,7 +312,7 @@ impl Work {
                 Step::Read => {}
                 Step::Deleted { from, start } => delete(outputs, topic, partition, from, start),
                 Step::Unreadable { what } => {
-                    self.audit.findings.push(reader.unreadable(what));
+                    self.audit.findings.push(unreadable(&reader, what));
                     unread(outputs, topic, partition, reader.offset);
                     break;
                 }
@@ -334,7 +332,7 @@ impl Work {
         let (first, last) = self.span(topic, partition);
         let Some(extent) = control.extent(topic, partition)?.filter(|_| last >= 0) else { return Ok(()) };
         let rules = PartitionRules::new(topic, partition, &self.outputs, &self.own);
-        let mut reader = Reader { topic, partition, extent, offset: first.max(extent.start), empty: 0, waits: 0 };
+        let mut reader = Reader::new(topic, partition, extent, first.max(extent.start));
         let mut scratch = Vec::new();
         while reader.offset <= last && reader.offset < reader.extent.end {
             let step = reader.next(control, false, |batch, offset, _| {
@@ -405,102 +403,7 @@ fn retention(control: &mut Control, topic: &str) -> Result<Retention> {
     Ok(Retention { compacts: text("cleanup.policy").contains("compact"), limits: Some(limits) })
 }
 
-/// Reads one partition.
-struct Reader<'a> {
-    topic: &'a str,
-    partition: i32,
-    extent: Extent,
-    offset: i64,
-    empty: u32,
-    /// How often something was waited for behind the end.
-    waits: u32,
-}
-
-/// What a step of reading came to.
-enum Step {
-    Read,
-    /// Messages from one offset to another were deleted meanwhile.
-    Deleted {
-        from: i64,
-        start: i64,
-    },
-    Unreadable {
-        what: String,
-    },
-}
-
-impl Reader<'_> {
-    /// Hands the next batches to `each`, with the offset from which on their messages count, and whether they were aborted.
-    fn next(
-        &mut self,
-        control: &mut Control,
-        is_past: bool,
-        mut each: impl FnMut(&batch::Batch<'_>, i64, bool) -> Result<(), String>,
-    ) -> Result<Step> {
-        let isolation = if self.offset < self.extent.stable { Isolation::Committed } else { Isolation::All };
-        let (aborted, bytes) = match control.fetch(self.topic, self.partition, self.offset, isolation)? {
-            Fetched::Batches { aborted, bytes } => (aborted, bytes),
-            Fetched::OutOfRange => return self.moved(control),
-            Fetched::Absent => return Ok(Step::Unreadable { what: "a partition was removed while it was read".into() }),
-        };
-        let mut waiting: Vec<(i64, i64)> = aborted;
-        let (mut open, mut rest, before) = (BTreeSet::new(), &bytes[..], self.offset);
-        loop {
-            let batch = match batch::take(&mut rest) {
-                Ok(Some(batch)) => batch,
-                Ok(None) => break,
-                Err(what) => return Ok(Step::Unreadable { what }),
-            };
-            waiting.retain(|(producer, first)| {
-                let is_begun = *first <= batch.last;
-                if is_begun {
-                    open.insert(*producer);
-                }
-                !is_begun
-            });
-            if batch.last < self.offset {
-                continue;
-            }
-            if let Err(what) = each(&batch, self.offset, open.contains(&batch.producer.id)) {
-                return Ok(Step::Unreadable { what });
-            }
-            if let Part::End(_) = batch.part {
-                open.remove(&batch.producer.id);
-            }
-            self.offset = batch.last + 1;
-        }
-        if self.offset > before {
-            self.empty = 0;
-        } else if is_past {
-            self.waits += 1;
-        } else {
-            self.empty += 1;
-            if self.empty > EMPTY_MAX {
-                let what = format!("a partition gives nothing at offset {}, though it ends at {}", self.offset, self.extent.end);
-                return Err(Error::new(ErrorKind::Retry, codes::READ_FAILED, what)
-                    .at(format!("topic={} partition={}", self.topic, self.partition))
-                    .data("nothing was changed")
-                    .remedy("see the broker's log, and try again"));
-            }
-        }
-        Ok(Step::Read)
-    }
-
-    fn unreadable(&self, what: String) -> TopicFinding {
-        let place = format!("topic={} partition={} offset={}", self.topic, self.partition, self.offset);
-        TopicFinding { deviation: Deviation::Unreadable, epoch: None, what, place }
-    }
-
-    /// The offset is not in the partition any more.
-    fn moved(&mut self, control: &mut Control) -> Result<Step> {
-        let Some(extent) = control.extent(self.topic, self.partition)? else {
-            return Ok(Step::Unreadable { what: "a partition was removed while it was read".into() });
-        };
-        let from = self.offset;
-        if extent.start > from {
-            self.offset = extent.start;
-            return Ok(Step::Deleted { from, start: extent.start });
-        }
-        Ok(Step::Unreadable { what: format!("a partition ends at {} and did not before", extent.end) })
-    }
+fn unreadable(reader: &Reader<'_>, what: String) -> TopicFinding {
+    let place = format!("topic={} partition={} offset={}", reader.topic, reader.partition, reader.offset);
+    TopicFinding { deviation: Deviation::Unreadable, epoch: None, what, place }
 }

@@ -18,6 +18,8 @@ mod interrupt;
 mod cluster;
 mod transactions;
 mod fetch;
+pub(crate) mod batch;
+pub(crate) mod reader;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -171,7 +171,7 @@ impl<T, E: Encode<T>> KafkaSink<T, E> {
     }
 
     /// The compacted topic in which each transaction leaves a mark, by which it is known for ever whether it was committed. It is made if it
-    /// does not exist. `staunch-commits-` and the job's name unless said otherwise; jobs that share one wait for each other's transactions.
+    /// does not exist. `staunch-commits-` and the job's name unless said otherwise.
     #[must_use]
     pub fn mark_topic(mut self, topic: &str) -> Self {
         self.settings.mark_topic = Some(topic.to_owned());

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use staunch_types::{Digest, Epoch};
 
-use super::batch::{Batch, Part, Stored};
+use crate::control::batch::{Batch, Part, Stored};
 use crate::control::{Decision, Producer};
 use crate::sink::{Range, digest_bytes};
 

@@ -109,7 +109,7 @@ impl Brokers {
     /// `Retry` when the brokers do not answer, `Invalid` when they refuse us.
     pub fn standing(&mut self, body: &[u8], now_ms: i64) -> Result<Standing> {
         let stored = StoredTransaction::decode(body)?;
-        let (step, _) = step(&mut self.control, &self.client, &stored)?;
+        let (step, _) = step(&mut self.control, &stored)?;
         Ok(match step {
             Step::Committed { proof } => Standing::Committed { proof },
             Step::Pending => {

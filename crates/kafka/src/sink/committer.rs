@@ -17,7 +17,6 @@ use super::batch::OutMessage;
 use super::handle::Handle;
 use super::stored::{MARKED, Rewritten, StoredTransaction};
 use super::{Settings, mark};
-use crate::client::Client;
 use crate::codes;
 use crate::control::{Control, Decision, Described, Ended, Transaction};
 use crate::ids::{Ids, Of};
@@ -57,7 +56,7 @@ impl KafkaCommitter {
     }
 
     fn step(&mut self, stored: &StoredTransaction) -> Result<Step> {
-        let (next, seen) = step(&mut self.control, &self.settings.client, stored)?;
+        let (next, seen) = step(&mut self.control, stored)?;
         self.seen = seen;
         Ok(next)
     }
@@ -68,7 +67,7 @@ impl KafkaCommitter {
         // Whoever else writes it again uses the same id; taking it over fences them.
         let id = Ids::of_again(&stored.id, &stored.mark.key);
         let handle = Handle::take_over(&self.settings, id)?;
-        let (reading, held) = mark::look_for(&self.settings.client, &mut self.control, &stored.mark)?;
+        let (reading, held) = mark::look_for(&mut self.control, &stored.mark)?;
         match reading {
             MarkReading::There => return Ok(proof(format!("mark={}", stored.mark.key), &held)),
             MarkReading::Absent | MarkReading::NotAsked => {}
@@ -253,14 +252,14 @@ impl Committer for KafkaCommitter {
 }
 
 /// What became of a transaction, and what its mark holds if it was looked for.
-pub(super) fn step(control: &mut Control, client: &Client, stored: &StoredTransaction) -> Result<(Step, Vec<u8>)> {
+pub(super) fn step(control: &mut Control, stored: &StoredTransaction) -> Result<(Step, Vec<u8>)> {
     let described = control.describe_transaction(&stored.id)?.found();
     let step = resolve::resolve(stored.identity(), &described, &MarkReading::NotAsked);
     if step != Step::AskMark {
         return Ok((step, Vec::new()));
     }
     // Only now: what is found is final once the coordinator's answer is about something else.
-    let (reading, held) = mark::look_for(client, control, &stored.mark)?;
+    let (reading, held) = mark::look_for(control, &stored.mark)?;
     Ok((resolve::resolve(stored.identity(), &described, &reading), held))
 }
 

@@ -4,109 +4,95 @@
 //!
 //! A mark has a key that only its transaction has (and the one that writes the same output again), so compaction never drops the only
 //! proof. When a commit is proven and recorded, the key is cleared with a null value, and compaction may take both.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "librdkafka blocks and keeps its own time: it is used from threads of its own, which wait for it"
-)]
+//!
+//! It is read with the control client, which shows the marks by which transactions end: so transactions of others that are still open hide
+//! nothing, as they do from readers of committed messages.
 
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
 
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
-use rdkafka::{Offset, TopicPartitionList};
 use staunch_protocol::transaction::resolve::MarkReading;
 use staunch_types::{Error, ErrorKind, Result};
 
 use super::stored::Mark;
-use crate::client::Client;
 use crate::codes;
-use crate::control::Control;
-use crate::native::{Queue, Taken, TakenMessage};
+use crate::control::batch::{Batch, Part};
+use crate::control::reader::{Reader, Step};
+use crate::control::{Control, Decision};
 
-/// How long marks are waited for that open transactions of others may hide.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long one look lasts.
-const LOOK: Duration = Duration::from_millis(200);
-/// How long a broker may take for an answer.
-const ANSWER: Duration = Duration::from_secs(15);
+/// How often the end of a transaction with the key is waited for, each time for as long as a broker waits with its answer.
+const WAITS_MAX: u32 = 300;
 
 /// Whether a mark is there, to readers of committed messages, and what it holds. Its transaction must be over.
 ///
 /// # Errors
-/// `Retry` when the brokers do not answer, or when open transactions of others hide the place for too long.
-pub(super) fn look_for(client: &Client, control: &mut Control, mark: &Mark) -> Result<(MarkReading, Vec<u8>)> {
+/// `Retry` when the brokers do not answer, or when somebody who writes the same output again has not ended that for too long.
+pub(super) fn look_for(control: &mut Control, mark: &Mark) -> Result<(MarkReading, Vec<u8>)> {
     let gone = |why: String| Ok((MarkReading::PlaceGone { why }, Vec::new()));
     match control.topic(&mark.topic)? {
         None => return gone(format!("the topic of marks, {}, does not exist any more", mark.topic)),
         Some(found) if found.id != mark.topic_id => return gone(format!("the topic of marks, {}, was made anew", mark.topic)),
         Some(_) => {}
     }
-    let failed = |error: KafkaError| unreadable(mark, "the mark of a transaction could not be looked for").cause(error);
-    let consumer = |isolation: &str| -> Result<BaseConsumer> {
-        let mut config = client.config(&[]);
-        config.set("group.id", "staunch-marks").set("enable.auto.commit", "false").set("isolation.level", isolation);
-        config.set("enable.partition.eof", "true").set("auto.offset.reset", "error");
-        config.create().map_err(|error| codes::refused_setting(&error))
+    // The transaction is over, so whatever mark it left lies before the end of now.
+    let Some(extent) = control.extent(&mark.topic, mark.partition)? else {
+        return gone(format!("the topic of marks, {}, has no partition {} any more", mark.topic, mark.partition));
     };
-    // The transaction is over, so whatever mark it left lies before the end of now, open transactions of others included.
-    let (start, end) = consumer("read_uncommitted")?.fetch_watermarks(&mark.topic, mark.partition, ANSWER).map_err(failed)?;
-    if start > mark.offset || end <= mark.offset {
-        let what = format!("the topic of marks, {}[{}], has the offsets {start}..{end}", mark.topic, mark.partition);
+    if extent.start > mark.offset || extent.end <= mark.offset {
+        let what = format!("the topic of marks, {}[{}], has the offsets {}..{}", mark.topic, mark.partition, extent.start, extent.end);
         return gone(format!("{what}, and the mark would be at {} or later", mark.offset));
     }
-    // Where the last message with its key lies, decided or not. Open transactions behind it are not waited for: they may be prepared ones
-    // that are committed only after this answer.
-    let mut last = None;
-    let uncommitted = Reader { mark, consumer: consumer("read_uncommitted")? };
-    uncommitted.read(end, |message| {
-        if message.key() == Some(mark.key.as_bytes()) {
-            last = Some(message.offset());
+    let mut search = Search { key: mark.key.as_bytes(), undecided: BTreeMap::new(), found: None };
+    let mut reader = Reader::new(&mark.topic, mark.partition, extent, mark.offset);
+    while search.found.is_none() {
+        let is_past = reader.offset >= reader.extent.end;
+        if is_past && search.undecided.is_empty() {
+            return Ok((MarkReading::Absent, Vec::new()));
         }
-        false
-    })?;
-    let Some(last) = last else { return Ok((MarkReading::Absent, Vec::new())) };
-    let mut found = None;
-    Reader { mark, consumer: consumer("read_committed")? }.read(last + 1, |message| {
-        if message.key() == Some(mark.key.as_bytes()) {
-            found = Some(message.value().map(<[u8]>::to_vec));
+        if reader.waits >= WAITS_MAX {
+            let who: Vec<String> = search.undecided.keys().map(i64::to_string).collect();
+            let what = "the mark of a transaction is there, and the transaction that wrote it has not ended";
+            return Err(unreadable(mark, what).at(format!("producer ids={}", who.join(","))));
         }
-        found.is_some()
-    })?;
-    Ok(found.flatten().map_or((MarkReading::Absent, Vec::new()), |held| (MarkReading::There, held)))
+        let is_decided = reader.is_decided();
+        match reader.next(control, is_past, |batch, offset, is_aborted| search.take(batch, offset, is_decided, is_aborted))? {
+            Step::Read => {}
+            Step::Deleted { start, .. } => return gone(format!("the topic of marks, {}, begins at {start} by now", mark.topic)),
+            Step::Unreadable { what } => return Err(unreadable(mark, "the mark of a transaction could not be looked for").cause(what)),
+        }
+    }
+    Ok(search.found.map_or((MarkReading::Absent, Vec::new()), |held| (MarkReading::There, held)))
 }
 
-/// Reads messages from where a mark would be.
-struct Reader<'m> {
-    mark: &'m Mark,
-    consumer: BaseConsumer,
+/// What was seen of the messages with a key.
+struct Search<'k> {
+    key: &'k [u8],
+    /// By producer: what its open transaction has written under the key.
+    undecided: BTreeMap<i64, Vec<u8>>,
+    /// What the first committed one holds.
+    found: Option<Vec<u8>>,
 }
 
-impl Reader<'_> {
-    /// Hands messages over, up to the offset `end` or until `is_enough` says so.
-    fn read(self, end: i64, mut is_enough: impl FnMut(&TakenMessage<'_>) -> bool) -> Result<()> {
-        let Reader { mark, consumer } = self;
-        let failed = |error: KafkaError| unreadable(mark, "the mark of a transaction could not be looked for").cause(error);
-        let mut queue = Queue::of(&consumer).ok_or_else(|| Error::new(ErrorKind::Bug, codes::KAFKA_BUG, "a consumer has no queue"))?;
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&mark.topic, mark.partition, Offset::Offset(mark.offset)).map_err(failed)?;
-        consumer.assign(&list).map_err(failed)?;
-        let (began, mut reached, mut enough, mut error) = (Instant::now(), mark.offset, false, None);
-        while !enough && reached < end {
-            queue.take(LOOK, |taken| match taken {
-                Taken::Message(message) => {
-                    reached = reached.max(message.offset() + 1);
-                    enough = enough || is_enough(&message);
+impl Search<'_> {
+    fn take(&mut self, batch: &Batch<'_>, offset: i64, is_decided: bool, is_aborted: bool) -> std::result::Result<(), String> {
+        if self.found.is_some() {
+            return Ok(());
+        }
+        match batch.part {
+            Part::Transaction => batch.each(|message| {
+                let (true, Some(held)) = (message.offset >= offset && message.key == Some(self.key), message.value) else { return };
+                if !is_decided {
+                    self.undecided.insert(batch.producer.id, held.to_vec());
+                } else if !is_aborted {
+                    self.found.get_or_insert_with(|| held.to_vec());
                 }
-                Taken::End { offset, .. } => reached = reached.max(offset),
-                Taken::Error { code, text, .. } => error = Some(format!("{code:?}: {text}")),
-            });
-            if began.elapsed() > PATIENCE {
-                let what = "the mark of a transaction could not be looked for; open transactions of others may hide it";
-                let open = format!("read up to offset {reached} of {end}; {}", error.unwrap_or_default());
-                return Err(unreadable(mark, what).at(open));
+            }),
+            Part::End(decision) => {
+                let held = self.undecided.remove(&batch.producer.id);
+                self.found = held.filter(|_| decision == Decision::Commit);
+                Ok(())
             }
+            Part::Plain | Part::Mark => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use staunch_api::testkit::{ImmediateDoor, MemoryFiles, MemoryStore, SinkCase};
+use staunch_api::testkit::{ImmediateDoor, MemoryFiles, MemoryStore, SinkCase, check_sink};
 use staunch_api::{Committable, Committer as _, Resolution, Sink as _, SinkWriter, SweepScope};
 use staunch_kafka::control::{Decision, Described, Ended, TransactionPhase};
 use staunch_kafka::{KafkaSink, Text};
@@ -87,6 +87,11 @@ fn is_committed(case: &Case<'_>, committable: &Committable) {
 fn is_lost(case: &Case<'_>, committable: &Committable) {
     let found = verdict(case, committable);
     assert!(matches!(found, Resolution::Lost { .. }), "{found:?}");
+}
+
+#[test]
+fn the_sink_keeps_all_promises_of_a_sink() {
+    with_case(shared(), "promises", MINUTE, check_sink);
 }
 
 #[test]

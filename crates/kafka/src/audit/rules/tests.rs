@@ -1,8 +1,8 @@
 //! Partitions written here batch by batch, with transactions of ours and of others, and what an audit says of them.
 
-use super::super::batch::take;
-use super::super::batch::tests::{Pair, batch};
 use super::*;
+use crate::control::batch::take;
+use crate::control::batch::tests::{Pair, batch};
 
 const OURS: Producer = Producer { id: 7, epoch: 2 };
 const OTHER: Producer = Producer { id: 8, epoch: 0 };

@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use crate::control::{Decision, Producer};
+use super::{Decision, Producer};
 
 /// Bytes of a batch before its messages.
 const HEADER_BYTES: usize = 61;
@@ -27,19 +27,19 @@ const SNAPPY_HEADER_BYTES: usize = 16;
 
 /// A batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Batch<'a> {
-    pub(super) first: i64,
-    pub(super) last: i64,
-    pub(super) producer: Producer,
-    pub(super) messages: u64,
-    pub(super) part: Part,
+pub(crate) struct Batch<'a> {
+    pub(crate) first: i64,
+    pub(crate) last: i64,
+    pub(crate) producer: Producer,
+    pub(crate) messages: u64,
+    pub(crate) part: Part,
     packing: i16,
     bytes: &'a [u8],
 }
 
 /// What a batch is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// Of no transaction.
     Plain,
     /// Of a transaction.
@@ -52,17 +52,17 @@ pub(super) enum Part {
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stored<'a> {
-    pub(super) offset: i64,
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) value: Option<&'a [u8]>,
+pub(crate) struct Stored<'a> {
+    pub(crate) offset: i64,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
 }
 
 /// Takes the next whole batch off the front; `None` when what is left is cut.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Batch<'a>>, String> {
+pub(crate) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Batch<'a>>, String> {
     let (Some(first), Some(length)) = (i64_at(bytes, 0), i32_at(bytes, 8)) else { return Ok(None) };
     let length = usize::try_from(length).map_err(|_| format!("a batch has a length of {length}"))?;
     let Some((batch, rest)) = LENGTH_END.checked_add(length).and_then(|end| bytes.split_at_checked(end)) else { return Ok(None) };
@@ -109,7 +109,7 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     /// What is wrong with the messages.
-    pub(super) fn each(&self, mut each: impl FnMut(Stored<'_>)) -> Result<(), String> {
+    pub(crate) fn each(&self, mut each: impl FnMut(Stored<'_>)) -> Result<(), String> {
         let failed = |error: io::Error| format!("the messages of the batch at {} cannot be read: {error}", self.first);
         let mut unpacked = unpack(self.packing, self.bytes).map_err(failed)?;
         let mut message = Vec::new();
@@ -208,4 +208,4 @@ fn snappy_block(block: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
