@@ -183,6 +183,10 @@ impl Master {
                     }
                     Some(Ok(newest)) if self.is_overtaken(newest) => self.failed(now, fenced()),
                     Some(Err(_)) if tries < CONFIRMATIONS_MAX => self.confirm(error, tries + 1),
+                    // Whether something is wrong or only somebody else was faster is not known: the next start finds out.
+                    Some(Err(unanswered)) if error.kind() != ErrorKind::Bug => {
+                        self.failed(now, unanswered.at(format!("after error[{}]: {}", error.code(), error.what())));
+                    }
                     Some(Ok(_) | Err(_)) => self.failed(now, error),
                 },
                 Phase::Waiting => {

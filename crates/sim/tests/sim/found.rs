@@ -10,7 +10,7 @@ use staunch_sim::check::Timeline;
 use staunch_sim::job::{JobSpec, Shape, Start};
 use staunch_sim::kernel::{Deed, Operation, ProcessId, Trap, Weather, When};
 use staunch_sim::world::World;
-use staunch_types::TaskId;
+use staunch_types::{ErrorKind, TaskId};
 
 use crate::support::{LONG, deep, ends, finishes, hears, tail, well, world};
 
@@ -226,4 +226,30 @@ fn a_split_that_goes_on_does_not_move_the_watermark_before_its_reader_has_the_ot
 #[test]
 fn nor_does_it_where_the_stream_is_shared() {
     (0..12).for_each(|seed| one_reader_goes_on_with_the_files_of_three(Shape::Hopped, seed));
+}
+
+#[test]
+fn a_process_that_was_overtaken_and_cannot_read_the_ledger_does_not_call_its_checkpoint_damaged() {
+    let mut world = world(Shape::Counted);
+    let start = Start { interval: Duration::from_millis(1), ..Start::default() };
+    let first = world.start(&start);
+    hears(&mut world, first, |event| matches!(event, JobEvent::EpochDurable { committables: 1.., .. }));
+    world.kill(first);
+    // It is halted before it reads the state of that checkpoint, which the newer one removes meanwhile.
+    let old = ProcessId(first.0 + 1);
+    world.trap(Trap::new(Operation::Open, "state/", Deed::Hang(When::Before, LONG)).of(old));
+    world.start(&start);
+    let hung = world.run_until(LONG, |world| world.machine().sprung() > 0);
+    assert!(well(&world, hung), "{}", tail(&world));
+    let new = world.start(&start);
+    let answer = world.finish_in(new);
+    well(&world, answer);
+    // As often as it tries to find out whether it was overtaken.
+    world.trap(Trap::new(Operation::Open, "ledger/", Deed::Refuse(io::ErrorKind::Other)).of(old).times(5));
+    world.machine().wake(old);
+    let ended = world.run_out(old, LONG);
+    let ended = well(&world, ended);
+    assert_eq!(world.machine().sprung(), 6, "{}", tail(&world));
+    assert!(matches!(&ended, Some(Err(error)) if error.kind() == ErrorKind::Fenced), "{ended:?}\n{}", tail(&world));
+    finishes(&mut world, &start);
 }
