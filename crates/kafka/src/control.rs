@@ -17,6 +17,7 @@ mod reaction;
 mod interrupt;
 mod cluster;
 mod transactions;
+mod listing;
 mod fetch;
 pub(crate) mod batch;
 pub(crate) mod reader;
@@ -35,8 +36,9 @@ use staunch_types::{Error, ErrorKind, Result};
 pub use cluster::{Allowed, Broker, Cluster, Operation, Partition, Topic};
 pub use fetch::{Extent, Fetched, Isolation};
 pub use interrupt::Interrupt;
+pub use listing::Listed;
 pub use staunch_protocol::transaction::{Identity, Producer, TransactionPhase};
-pub use transactions::{Decision, Described, Ended, Listed, Transaction};
+pub use transactions::{Decision, Described, Ended, Transaction};
 
 use crate::codes;
 use crate::settings::{Address, ClientSettings};

@@ -1,13 +1,9 @@
-//! Requests about transactions: describe one, list all, end one, fence its producer.
-
-use std::collections::BTreeSet;
+//! Requests about one transactional id: describe its transaction, end it, fence its producer.
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::error::ParseResponseErrorCode;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
-use kafka_protocol::messages::{
-    DescribeTransactionsRequest, EndTxnRequest, InitProducerIdRequest, ListTransactionsRequest, ProducerId, TransactionalId,
-};
+use kafka_protocol::messages::{DescribeTransactionsRequest, EndTxnRequest, InitProducerIdRequest, ProducerId, TransactionalId};
 use kafka_protocol::protocol::{Request, StrBytes};
 use staunch_protocol::transaction::{self, Found, Identity, Producer, TransactionPhase};
 use staunch_types::{Error, ErrorKind, Result};
@@ -38,17 +34,6 @@ pub struct Transaction {
     pub start_ms: Option<i64>,
     /// Partitions that still belong to it, by topic.
     pub partitions: Vec<(String, Vec<i32>)>,
-}
-
-/// A transactional id in a list.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Listed {
-    /// The transactional id.
-    pub transactional_id: String,
-    /// The producer's id.
-    pub producer_id: i64,
-    /// How far its last transaction is.
-    pub phase: TransactionPhase,
 }
 
 /// How a transaction is to end.
@@ -125,40 +110,6 @@ impl Control {
             Some(code) => return Err(refused(DescribeTransactionsRequest::KEY, &about, code, &asked)),
         }
         Ok(Described::Known(transaction(found, &about, &asked)?))
-    }
-
-    /// All transactional ids that begin with a prefix, from every broker, in order. An id whose coordinator moves while the brokers are
-    /// asked may be missed, so a list is no proof that nothing else is open; [`Control::describe_transaction`] is. Ids that this user may not
-    /// describe are not listed.
-    ///
-    /// # Errors
-    /// `Retry` when a broker does not answer.
-    pub fn list_transactions(&mut self, prefix: &str) -> Result<Vec<Listed>> {
-        let about = format!("prefix={prefix}");
-        let (code, found) = self.persist(ListTransactionsRequest::KEY, &about, |control| {
-            let mut found = Vec::new();
-            let (code, mut answered, cluster) = control.cluster_once()?;
-            if code != 0 {
-                return Ok((code, answered, (code, found)));
-            }
-            for broker in cluster.brokers {
-                let answer = control.on(&broker.address, |connection| connection.call(0..=0, &ListTransactionsRequest::default()))?;
-                answered = broker.address;
-                if answer.error_code != 0 {
-                    return Ok((answer.error_code, answered, (answer.error_code, found)));
-                }
-                for listed in answer.transaction_states {
-                    let transactional_id = listed.transactional_id.to_string();
-                    if transactional_id.starts_with(prefix) {
-                        let phase = phase(&listed.transaction_state, &format!("transactional_id={transactional_id}"), &answered)?;
-                        found.push(Listed { transactional_id, producer_id: listed.producer_id.0, phase });
-                    }
-                }
-            }
-            Ok((0, answered, (0, found)))
-        })?;
-        self.done(ListTransactionsRequest::KEY, &about, code)?;
-        Ok(found.into_iter().collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     /// Ends the open transaction of a producer. When there is no answer it asks again, blindly: whoever calls knows that the producer begins
@@ -317,7 +268,7 @@ fn transaction(found: TransactionState, about: &str, broker: &Address) -> Result
     })
 }
 
-fn phase(text: &str, about: &str, broker: &Address) -> Result<TransactionPhase> {
+pub(super) fn phase(text: &str, about: &str, broker: &Address) -> Result<TransactionPhase> {
     PHASES.iter().find(|(_, name)| *name == text).map(|(phase, _)| *phase).ok_or_else(|| {
         let what = format!("the broker names a phase of a transaction that this program does not know: {text:?}");
         let error = Error::new(ErrorKind::Invalid, codes::PHASE_UNKNOWN, what).at(format!("{about} broker={broker}"));

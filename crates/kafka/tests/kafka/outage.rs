@@ -1,6 +1,10 @@
 //! A cluster of three that loses the coordinator while a transaction is in doubt.
 
-use staunch_kafka::control::{Decision, Ended, Interrupt, Producer, TransactionPhase};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use staunch_kafka::control::{Decision, Ended, Interrupt, Listed, Producer, TransactionPhase};
 use staunch_kafka::{ClientSettings, Control};
 use staunch_kafka_testbed::{Cluster, Options};
 use staunch_types::ErrorKind;
@@ -9,6 +13,10 @@ use crate::writer::{Writer, committed, control, described, ended, judged_topic};
 
 /// Times that a caller asks again; each is many attempts of the client.
 const CALLS_MAX: u32 = 10;
+/// Times that a broker dies and comes back.
+const RESTARTS: u32 = 3;
+/// Between two questions to brokers that are away.
+const PAUSE: Duration = Duration::from_millis(2);
 /// As the testbed sets it.
 const STATE_PARTITIONS: i32 = 4;
 
@@ -65,6 +73,84 @@ fn a_broker_that_is_gone_is_an_error_that_may_pass() {
     assert!(error.to_string().contains(&cluster.bootstrap()), "{error}");
     cluster.restart(1).expect("it starts again");
     control.cluster().expect("the same client goes on");
+}
+
+/// A broker that begins knows at first of no transaction, and does not say that it has not looked yet.
+#[test]
+fn a_list_is_whole_from_the_first_one_that_a_broker_gives_after_its_restart() {
+    let mut cluster = Cluster::start(&Options::one()).expect("a broker");
+    let ids = many_ids(&cluster, "whole");
+    for _ in 0..RESTARTS {
+        cluster.kill(1).expect("it runs");
+        let asking = Asking::begin(&cluster, "whole/");
+        cluster.restart(1).expect("it starts on its old storage");
+        asking.end(&ids);
+    }
+}
+
+/// The coordinators of a dead broker go to the others, which load what it knew, and back.
+#[test]
+fn a_list_is_whole_while_coordinators_move_between_brokers() {
+    let mut cluster = Cluster::start(&Options::three()).expect("three brokers");
+    let ids = many_ids(&cluster, "moved");
+    for node in 1..=3 {
+        let asking = Asking::begin(&cluster, "moved/");
+        cluster.kill(node).expect("it runs");
+        asking.end(&ids);
+        let asking = Asking::begin(&cluster, "moved/");
+        cluster.restart(node).expect("it starts on its old storage");
+        asking.end(&ids);
+    }
+}
+
+/// Ids that fall into every partition of the coordinators' topic.
+fn many_ids(cluster: &Cluster, name: &str) -> Vec<String> {
+    let mut ids: Vec<String> = (0..4 * STATE_PARTITIONS).map(|index| format!("{name}/{index}")).collect();
+    ids.sort();
+    for id in &ids {
+        drop(Writer::open(cluster, id, 60_000));
+    }
+    ids
+}
+
+/// A client that asks for lists without a pause, and keeps those that it gets.
+struct Asking {
+    asker: JoinHandle<Vec<Vec<Listed>>>,
+    stop: SyncSender<()>,
+}
+
+impl Asking {
+    fn begin(cluster: &Cluster, prefix: &'static str) -> Asking {
+        let settings = [("bootstrap.servers".to_owned(), cluster.bootstrap())].into();
+        let settings = ClientSettings { attempts_max: 1, ..ClientSettings::parse(&settings).expect("settings") };
+        let mut control = Control::new(settings, Interrupt::default()).expect("a client");
+        let (stop, stopped) = sync_channel(1);
+        let asker = thread::spawn(move || {
+            let (mut lists, mut is_told) = (Vec::new(), false);
+            loop {
+                match control.list_transactions(prefix) {
+                    Ok(list) => lists.push(list),
+                    Err(error) if error.kind() == ErrorKind::Retry => {}
+                    Err(error) => panic!("{error}"),
+                }
+                is_told |= stopped.recv_timeout(PAUSE) == Ok(());
+                if is_told && !lists.is_empty() {
+                    return lists;
+                }
+            }
+        });
+        Asking { asker, stop }
+    }
+
+    /// Each list so far, and one more if there was none, has all ids.
+    fn end(self, ids: &[String]) {
+        self.stop.send(()).expect("it waits for that");
+        let lists = self.asker.join().expect("no other error");
+        for (index, list) in lists.iter().enumerate() {
+            let listed: Vec<&String> = list.iter().map(|listed| &listed.transactional_id).collect();
+            assert_eq!(listed, ids.iter().collect::<Vec<_>>(), "list {index} of {}", lists.len());
+        }
+    }
 }
 
 /// The broker that leads the partition of the coordinators' topic into which an id falls.

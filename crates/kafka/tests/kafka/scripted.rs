@@ -9,9 +9,11 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::api_versions_response::ApiVersion;
 use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
+use kafka_protocol::messages::find_coordinator_response::Coordinator;
+use kafka_protocol::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use kafka_protocol::messages::{
-    ApiKey, ApiVersionsResponse, DescribeClusterResponse, DescribeTransactionsResponse, EndTxnResponse, FindCoordinatorResponse,
-    ListTransactionsResponse, RequestHeader,
+    ApiKey, ApiVersionsResponse, DescribeClusterResponse, DescribeTransactionsRequest, DescribeTransactionsResponse, EndTxnResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, ListTransactionsResponse, MetadataResponse, RequestHeader,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
 use staunch_kafka::control::{Decision, Described, Ended, Identity, Interrupt, Producer, TransactionPhase};
@@ -21,9 +23,12 @@ use staunch_types::{Error, ErrorKind};
 const CONCURRENT_TRANSACTIONS: i16 = 51;
 const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
 const NOT_COORDINATOR: i16 = 16;
+const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
 const TRANSACTIONAL_ID_NOT_FOUND: i16 = 105;
 const INVALID_RECORD: i16 = 87;
 const ATTEMPTS_MAX: u32 = 8;
+/// Partitions of the coordinators' topic.
+const STATE_PARTITIONS: i32 = 3;
 /// Requests that are remembered.
 const HEARD_MAX: usize = 1000;
 const PRODUCER: Producer = Producer { id: 1, epoch: 0 };
@@ -87,16 +92,14 @@ impl Scripted {
 
 /// Serves one connection until it ends or the script closes it.
 fn serve(mut socket: TcpStream, port: u16, script: &mut Vec<Line>, hear: impl Fn(ApiKey) -> bool) {
-    while let Some((key, version, number)) = receive(&mut socket) {
+    while let Some(Received { key, version, number, body }) = receive(&mut socket) {
         if !hear(key) {
             return;
         }
         let (mut number, header, mut body) = match key {
             ApiKey::ApiVersions => (number, 0, encoded(&versions(), version)),
-            ApiKey::FindCoordinator => {
-                let found = FindCoordinatorResponse::default().with_host(StrBytes::from_static_str("127.0.0.1")).with_port(port.into());
-                (number, FindCoordinatorResponse::header_version(version), encoded(&found, version))
-            }
+            ApiKey::FindCoordinator => (number, FindCoordinatorResponse::header_version(version), coordinators(body, version, port)),
+            ApiKey::Metadata => (number, MetadataResponse::header_version(version), encoded(&state_topic(), version)),
             ApiKey::DescribeCluster => {
                 let broker = DescribeClusterBroker::default().with_host(StrBytes::from_static_str("127.0.0.1")).with_port(port.into());
                 let found = DescribeClusterResponse::default().with_brokers(vec![broker]);
@@ -104,7 +107,7 @@ fn serve(mut socket: TcpStream, port: u16, script: &mut Vec<Line>, hear: impl Fn
             }
             _ => {
                 let line = if script.len() > 1 { script.remove(0) } else { script[0].clone() };
-                match answer(&line, key, version) {
+                match answer(&line, key, version, body) {
                     None => return,
                     Some((header, body)) => (if let Line::OtherNumber = line { number + 1 } else { number }, header, body),
                 }
@@ -126,7 +129,25 @@ fn serve(mut socket: TcpStream, port: u16, script: &mut Vec<Line>, hear: impl Fn
 /// Stands for an answer that says to be larger than any.
 const HUGE: &[u8] = b"huge";
 
-fn answer(line: &Line, key: ApiKey, version: i16) -> Option<(i16, Bytes)> {
+/// This broker, for each id that is asked about.
+fn coordinators(mut asked: Bytes, version: i16, port: u16) -> Bytes {
+    let asked = FindCoordinatorRequest::decode(&mut asked, version).expect("a request");
+    let host = StrBytes::from_static_str("127.0.0.1");
+    let one = |key| Coordinator::default().with_key(key).with_host(host.clone()).with_port(port.into());
+    let found = FindCoordinatorResponse::default();
+    let found = match version {
+        4.. => found.with_coordinators(asked.coordinator_keys.into_iter().map(one).collect()),
+        _ => found.with_host(host).with_port(port.into()),
+    };
+    encoded(&found, version)
+}
+
+fn state_topic() -> MetadataResponse {
+    let partitions = (0..STATE_PARTITIONS).map(|number| MetadataResponsePartition::default().with_partition_index(number));
+    MetadataResponse::default().with_topics(vec![MetadataResponseTopic::default().with_partitions(partitions.collect())])
+}
+
+fn answer(line: &Line, key: ApiKey, version: i16, mut asked: Bytes) -> Option<(i16, Bytes)> {
     let (code, phase, start_ms) = match line {
         Line::Code(code) => (*code, "", 0),
         Line::Phase(phase) => (0, *phase, 0),
@@ -144,7 +165,11 @@ fn answer(line: &Line, key: ApiKey, version: i16) -> Option<(i16, Bytes)> {
     }
     let found = TransactionState::default().with_error_code(code).with_transaction_state(StrBytes::from_static_str(phase));
     let found = found.with_producer_id(PRODUCER.id.into()).with_producer_epoch(PRODUCER.epoch).with_transaction_start_time_ms(start_ms);
-    let described = DescribeTransactionsResponse::default().with_transaction_states(vec![found]);
+    // What the script says is about the last of them; of the others nothing is known.
+    let asked = DescribeTransactionsRequest::decode(&mut asked, version).expect("a request").transactional_ids.len();
+    let mut states = vec![TransactionState::default().with_error_code(TRANSACTIONAL_ID_NOT_FOUND); asked - 1];
+    states.push(found);
+    let described = DescribeTransactionsResponse::default().with_transaction_states(states);
     Some((DescribeTransactionsResponse::header_version(version), encoded(&described, version)))
 }
 
@@ -152,7 +177,8 @@ fn versions() -> ApiVersionsResponse {
     let offer = |key: ApiKey, max: i16| ApiVersion::default().with_api_key(key as i16).with_min_version(0).with_max_version(max);
     let offers = [
         (ApiKey::ApiVersions, 3),
-        (ApiKey::FindCoordinator, 3),
+        (ApiKey::FindCoordinator, 4),
+        (ApiKey::Metadata, 12),
         (ApiKey::DescribeTransactions, 0),
         (ApiKey::EndTxn, 3),
         (ApiKey::DescribeCluster, 0),
@@ -167,14 +193,24 @@ fn encoded<T: Encodable>(message: &T, version: i16) -> Bytes {
     bytes.freeze()
 }
 
-fn receive(socket: &mut TcpStream) -> Option<(ApiKey, i16, i32)> {
+/// A request.
+struct Received {
+    key: ApiKey,
+    version: i16,
+    number: i32,
+    body: Bytes,
+}
+
+fn receive(socket: &mut TcpStream) -> Option<Received> {
     let mut length = [0; 4];
     socket.read_exact(&mut length).ok()?;
     let mut frame = vec![0; u32::from_be_bytes(length) as usize];
     socket.read_exact(&mut frame).ok()?;
-    let head = RequestHeader::decode(&mut Bytes::from(frame), 1).expect("a header");
-    let key = ApiKey::try_from(head.request_api_key).expect("a request of the protocol");
-    Some((key, head.request_api_version, head.correlation_id))
+    let mut body = Bytes::from(frame);
+    let [key, version] = [[body[0], body[1]], [body[2], body[3]]].map(i16::from_be_bytes);
+    let key = ApiKey::try_from(key).expect("a request of the protocol");
+    let head = RequestHeader::decode(&mut body, key.request_header_version(version)).expect("a header");
+    Some(Received { key, version, number: head.correlation_id, body })
 }
 
 #[test]
@@ -266,6 +302,43 @@ fn an_error_nobody_expects_is_reported_by_its_name() {
         assert_eq!((error.code(), error.kind()), ("K022", ErrorKind::Restart), "{error}");
         assert!(error.to_string().contains("invalid record") || error.to_string().contains("InvalidRecord"), "{error}");
     }
+}
+
+/// One attempt at a list.
+const LISTING: [ApiKey; 5] = [
+    ApiKey::DescribeCluster,
+    ApiKey::FindCoordinator,
+    ApiKey::DescribeTransactions,
+    ApiKey::ListTransactions,
+    ApiKey::DescribeTransactions,
+];
+
+#[test]
+fn a_list_is_asked_for_again_until_its_broker_has_loaded_all_that_it_coordinates_and_keeps_it() {
+    let (loaded, listed) = (Line::Code(TRANSACTIONAL_ID_NOT_FOUND), Line::Code(0));
+    let (loading, moved) = (Line::Code(COORDINATOR_LOAD_IN_PROGRESS), Line::Code(NOT_COORDINATOR));
+    let broker = Scripted::start(vec![
+        loading.clone(),
+        loaded.clone(),
+        loading,
+        loaded.clone(),
+        listed.clone(),
+        moved,
+        loaded.clone(),
+        listed,
+        loaded,
+    ]);
+    assert_eq!(broker.control(Interrupt::default()).list_transactions("").expect("a list"), []);
+    let expected = [&[ApiKey::Metadata], &LISTING[..3], &LISTING[..4], &LISTING, &LISTING].concat();
+    assert_eq!(broker.heard(), expected);
+}
+
+#[test]
+fn who_may_not_describe_the_ids_gets_the_list_as_it_is() {
+    let broker = Scripted::start(vec![Line::Code(TRANSACTIONAL_ID_AUTHORIZATION_FAILED), Line::Code(0)]);
+    assert_eq!(broker.control(Interrupt::default()).list_transactions("").expect("a list"), []);
+    let plain = [ApiKey::DescribeCluster, ApiKey::ListTransactions];
+    assert_eq!(broker.heard(), [&[ApiKey::Metadata], &LISTING[..3], &plain].concat());
 }
 
 #[test]
