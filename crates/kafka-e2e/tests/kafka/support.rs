@@ -118,13 +118,18 @@ impl Bed {
 
     /// Messages of the main output up to the first transaction that is open, when no decision is under way.
     pub(crate) fn visible(&mut self) -> i64 {
+        self.until_through();
+        self.written_and_visible().1
+    }
+
+    /// Waits until no decision about a transaction is under way.
+    pub(crate) fn until_through(&self) {
         let mut control = self.job.control().expect("a client");
         let deadline = Instant::now() + PATIENCE;
         let under_way = |listed: &Listed| matches!(listed.phase, TransactionPhase::PrepareCommit | TransactionPhase::PrepareAbort);
         while control.list_transactions(&self.job.prefix()).expect("a list").iter().any(under_way) {
             assert!(Instant::now() < deadline, "a decision never comes through");
         }
-        self.written_and_visible().1
     }
 
     /// Messages of the main output that are there, and those of them that a reader of committed ones sees.
