@@ -2,7 +2,7 @@
 
 use staunch_types::{Epoch, Tick};
 
-use super::{Script, check, notices, words};
+use super::{Script, check, notices, told, words};
 use crate::align::{Align, ChannelIndex, Effect, Event, Facts};
 use crate::mutation::Mutation;
 
@@ -34,14 +34,9 @@ impl Script for Words {
             ["abandoned", epoch] => Event::EpochAbandoned { epoch: words::epoch(epoch) },
             _ => panic!("no event {words:?}"),
         };
-        let stale = self.0.stale_events();
-        let mut out = Vec::new();
+        let (stale, mut out) = (self.0.stale_events(), Vec::new());
         self.0.step(now, event, &mut out);
-        let mut lines: Vec<String> = out.iter().map(show).collect();
-        if self.0.stale_events() > stale {
-            lines.push("(ignored)".into());
-        }
-        lines
+        told(&out, show, [stale, self.0.stale_events()])
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use staunch_types::{Generation, LedgerSeq, TaskId, Tick};
 
-use super::{Script, check, notices, words};
+use super::{Script, check, notices, told, until, words};
 use crate::checkpoint::{Checkpoint, Config, Effect, Event};
 use crate::ledger::{Entry, Facts};
 use crate::mutation::Mutation;
@@ -87,18 +87,12 @@ impl Script for Words {
             ["committed", epoch] => Event::EpochCommitted { epoch: words::epoch(epoch) },
             _ => panic!("no event {words:?}"),
         };
-        let before = (self.machine.stale_events(), self.machine.deadline());
-        let mut out = Vec::new();
+        let (stale, deadline, mut out) = (self.machine.stale_events(), self.machine.deadline(), Vec::new());
         self.machine.step(now, event, &mut out);
-        let mut lines: Vec<String> = out.iter().map(show).collect();
+        let mut lines = told(&out, show, [stale, self.machine.stale_events()]);
+        lines.extend(until(deadline, self.machine.deadline()));
         self.entry =
             out.into_iter().find_map(|effect| if let Effect::Append { entry } = effect { Some(entry) } else { None }).or(self.entry.take());
-        if self.machine.stale_events() > before.0 {
-            lines.push("(ignored)".into());
-        }
-        if let Some(deadline) = self.machine.deadline().filter(|deadline| Some(*deadline) != before.1) {
-            lines.push(format!("(until {} ms)", deadline.since(Tick::default()).as_millis()));
-        }
         lines
     }
 }

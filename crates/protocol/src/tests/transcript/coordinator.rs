@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use staunch_types::{LedgerSeq, Tick};
 
-use super::{Script, check, checkpoint, commit, notices, words};
+use super::{Script, check, checkpoint, commit, notices, told, words};
 use crate::OpId;
 use crate::coordinator::{Config, Coordinator, Effect, Event, Failure};
 use crate::ledger::{Answer, Claimant, Entry, Facts, Found, Limits, Origin};
@@ -117,8 +117,7 @@ impl Words {
     fn addressed(&mut self, now: Tick, name: &str, words: &[&str]) -> Vec<String> {
         let event = self.event(name, words);
         let Some(coordinator) = self.coordinators.get_mut(name) else { panic!("no coordinator `{name}`") };
-        let before = coordinator.stale_events();
-        let mut out = Vec::new();
+        let (stale, mut out) = (coordinator.stale_events(), Vec::new());
         coordinator.step(now, event, &mut out);
         for effect in &out {
             match effect {
@@ -132,11 +131,7 @@ impl Words {
                 _ => {}
             }
         }
-        let mut lines: Vec<String> = out.iter().map(show).collect();
-        if coordinator.stale_events() > before {
-            lines.push("(ignored)".into());
-        }
-        lines
+        told(&out, show, [stale, coordinator.stale_events()])
     }
 }
 

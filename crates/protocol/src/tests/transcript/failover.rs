@@ -2,7 +2,7 @@
 
 use staunch_types::Tick;
 
-use super::{Script, check, notices, words};
+use super::{Script, check, notices, until, words};
 use crate::failover::{Config, Effect, Event, Failover, StopCause};
 use crate::mutation::Mutation;
 
@@ -45,14 +45,9 @@ impl Script for Words {
             ["time"] => Event::TimePassed,
             _ => panic!("no event {words:?}"),
         };
-        let mut out = Vec::new();
-        let before = self.0.deadline();
+        let (deadline, mut out) = (self.0.deadline(), Vec::new());
         self.0.step(now, event, &mut out);
-        let mut lines: Vec<String> = out.iter().map(show).collect();
-        if let Some(deadline) = self.0.deadline().filter(|deadline| Some(*deadline) != before) {
-            lines.push(format!("(until {} ms)", deadline.since(Tick::default()).as_millis()));
-        }
-        lines
+        out.iter().map(show).chain(until(deadline, self.0.deadline())).collect()
     }
 }
 

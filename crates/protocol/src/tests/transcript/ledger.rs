@@ -2,7 +2,7 @@
 
 use staunch_types::{Epoch, Generation, LedgerSeq, Tick};
 
-use super::{Script, check, notices, words};
+use super::{Script, check, notices, told, until, words};
 use crate::ledger::{Answer, Claimant, Effect, Entry, Event, Facts, Found, Ledger, Limits, Origin, holds_all_facts};
 use crate::mutation::Mutation;
 use crate::{Attempt, Reason};
@@ -60,16 +60,10 @@ impl Script for Words {
             ["time"] => Event::TimePassed,
             _ => panic!("no event {words:?}"),
         };
-        let before = (self.0.stale_events(), self.0.deadline());
-        let mut out = Vec::new();
+        let (stale, deadline, mut out) = (self.0.stale_events(), self.0.deadline(), Vec::new());
         self.0.step(now, event, &mut out);
-        let mut lines: Vec<String> = out.iter().map(show).collect();
-        if self.0.stale_events() > before.0 {
-            lines.push("(ignored)".into());
-        }
-        if let Some(deadline) = self.0.deadline().filter(|deadline| Some(*deadline) != before.1) {
-            lines.push(format!("(until {} ms)", deadline.since(Tick::default()).as_millis()));
-        }
+        let mut lines = told(&out, show, [stale, self.0.stale_events()]);
+        lines.extend(until(deadline, self.0.deadline()));
         lines
     }
 }

@@ -64,6 +64,18 @@ fn run<S: Script>(name: &str) -> (String, String) {
     (text, out)
 }
 
+/// Effects as lines; behind them whether the machine ignored the event, which it counts: `stale` is the count before and after.
+fn told<E>(effects: &[E], show: impl Fn(&E) -> String, stale: [u64; 2]) -> Vec<String> {
+    let ignored = (stale[1] > stale[0]).then(|| "(ignored)".into());
+    effects.iter().map(show).chain(ignored).collect()
+}
+
+/// The line that tells a machine's deadline, if it is another than before.
+fn until(before: Option<Tick>, deadline: Option<Tick>) -> Option<String> {
+    let deadline = deadline.filter(|deadline| Some(*deadline) != before)?;
+    Some(format!("(until {} ms)", deadline.since(Tick::default()).as_millis()))
+}
+
 /// Compares a transcript with what its machine does.
 fn check<S: Script>(name: &str) {
     let (text, actual) = run::<S>(name);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use staunch_types::Tick;
 
-use super::{Script, check, notices, words};
+use super::{Script, check, notices, told, words};
 use crate::mutation::Mutation;
 use crate::transaction::ring::{Config, Effect, Event, Failure, IdNumber, Ring};
 
@@ -45,14 +45,9 @@ impl Script for Words {
             ["time"] => Event::TimePassed,
             _ => panic!("no event {words:?}"),
         };
-        let stale = self.0.stale_events();
-        let mut out = Vec::new();
+        let (stale, mut out) = (self.0.stale_events(), Vec::new());
         self.0.step(now, event, &mut out);
-        let mut lines: Vec<String> = out.iter().map(show).collect();
-        if self.0.stale_events() > stale {
-            lines.push("(ignored)".into());
-        }
-        lines
+        told(&out, show, [stale, self.0.stale_events()])
     }
 }
 
