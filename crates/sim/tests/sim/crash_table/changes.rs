@@ -11,11 +11,8 @@ use staunch_sim::kernel::{Deed, Operation, Trap, When};
 use staunch_sim::world::World;
 use staunch_types::Epoch;
 
-use crate::support::{dies_at, ends, finishes, hears, tail, well, world};
-
-fn with(parallelism: (u32, u32)) -> Start {
-    Start { parallelism, ..Start::default() }
-}
+use crate::rows::{dies_after_epochs, dies_at_each_step_of_a_stop, dies_at_each_step_of_two_writers, is_restored_twice, slow, with};
+use crate::support::{dies_at, ends, finishes, hears, tail, world};
 
 #[test]
 fn row_17_prepared_output_of_vanished_tasks_is_committed_by_others() {
@@ -33,16 +30,6 @@ fn row_17_prepared_output_of_vanished_tasks_is_committed_by_others() {
     }
 }
 
-/// Runs until so many epochs are durable, and kills the process.
-fn dies_after_epochs(world: &mut World, start: &Start, epochs: usize) {
-    let id = world.start(start);
-    let durable = |world: &World| world.checks.ledger.sealed().len();
-    let before = durable(world);
-    let reached = world.run_until(Duration::from_secs(60), |world| durable(world) >= before + epochs);
-    assert!(well(world, reached), "{}", tail(world));
-    world.kill(id);
-}
-
 fn origins(world: &World) -> Vec<Origin> {
     let claims = world.checks.ledger.entries().iter().filter_map(|entry| match &entry.body {
         Body::Claimed(claimed) => Some(claimed.origin),
@@ -51,28 +38,10 @@ fn origins(world: &World) -> Vec<Origin> {
     claims.collect()
 }
 
-/// Small enough steps that there are several epochs before the end.
-fn slow() -> Start {
-    Start { interval: Duration::from_millis(1), retained: 10, ..Start::default() }
-}
-
 #[test]
 fn row_18_the_same_checkpoint_is_restored_twice_and_an_older_one_after_newer_ones_were_committed() {
     let mut world = world(Shape::Straight);
-    world.checks.timeline(Timeline::Rewound);
-    dies_after_epochs(&mut world, &slow(), 4);
-    let old = *world.checks.ledger.sealed().keys().next().expect("there are epochs");
-    for _ in 0..2 {
-        let start = Start { restore: Restore::Epoch(old), ..slow() };
-        let id = world.start(&start);
-        hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { .. }));
-        world.kill(id);
-    }
-    let id = world.start(&slow());
-    let answer = world.finish_in(id);
-    well(&world, answer);
-    let answer = world.checks.finished(&world.job);
-    well(&world, answer);
+    let old = is_restored_twice(&mut world);
     let origins = origins(&world);
     assert_eq!(origins[1..3], [Origin::Epoch(old), Origin::Epoch(old)]);
     assert!(matches!(origins[3], Origin::Epoch(epoch) if epoch > old));
@@ -94,19 +63,9 @@ fn row_18_a_rewind_that_dies_before_its_first_epoch_stays_a_rewind() {
 
 #[test]
 fn row_20_one_of_two_writers_has_reached_the_end_of_its_input() {
-    for number in 0.. {
-        let mut world = world(Shape::Rebalanced);
-        let before = world.machine().sprung();
-        world.trap(Trap::new(Operation::Rename, ".prepared", Deed::Kill(When::After)).skip(number));
-        let id = world.start(&with((2, 2)));
-        let ended = world.run_out(id, Duration::from_secs(60));
-        well(&world, ended);
-        if world.machine().sprung() == before {
-            assert!(number > 5, "there were only {number} prepared files");
-            return;
-        }
-        finishes(&mut world, &with((2, 2)));
-    }
+    let trap = Trap::new(Operation::Rename, ".prepared", Deed::Kill(When::After));
+    let number = dies_at_each_step_of_two_writers(|| world(Shape::Rebalanced), &trap);
+    assert!(number > 5, "there were only {number} prepared files");
 }
 
 #[test]
@@ -123,27 +82,9 @@ fn row_21_a_stop_ends_the_job_with_everything_committed_and_a_start_goes_on() {
 
 #[test]
 fn row_21_a_kill_anywhere_in_a_stop_leaves_it_running_from_before_or_stopped_with_everything_committed() {
-    for number in 0.. {
-        let mut world = world(Shape::Split);
-        let id = world.start(&slow());
-        hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { .. }));
-        world.stop(id, Reason::Stop);
-        world.trap(Trap::new(Operation::Rename, "/", Deed::Kill(When::After)).skip(number));
-        let ended = world.run_out(id, Duration::from_secs(60));
-        let ended = well(&world, ended);
-        if world.machine().sprung() == 0 {
-            assert_eq!(ended, Some(Ok(Reason::Stop)));
-            assert!(number > 3, "there were only {number} renames");
-            return;
-        }
-        let next = world.start(&slow());
-        // Only what was stopped ends at once; everything else reads on to the end.
-        match ends(&mut world, next) {
-            Reason::Stop | Reason::Final => {}
-            other => panic!("{other:?}\n{}", tail(&world)),
-        }
-        finishes(&mut world, &slow());
-    }
+    let trap = Trap::new(Operation::Rename, "/", Deed::Kill(When::After));
+    let number = dies_at_each_step_of_a_stop(|| world(Shape::Split), &trap);
+    assert!(number > 3, "there were only {number} renames");
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use staunch_engine::cluster::JobEvent;
 use staunch_sim::job::{Shape, Start};
 use staunch_sim::kernel::{Deed, Operation, Trap, When};
-use staunch_types::{Epoch, TaskId};
+use staunch_types::Epoch;
 
+use crate::rows::{dies_with_the_barrier_partly_through, gives_an_epoch_up, with};
 use crate::support::{dies_at, finishes, hears, hidden_of, tail, well, world};
 
 /// Rolls files often, so that output is hidden on the disk before any barrier.
@@ -35,31 +36,13 @@ fn row_1_what_a_dead_generation_left_open_is_gone_before_a_writer_starts() {
 #[test]
 fn row_2_a_kill_while_the_barrier_has_passed_one_task_of_two() {
     let mut world = world(Shape::Rebalanced);
-    let start = Start { parallelism: (2, 2), ..Start::default() };
-    let id = world.start(&start);
-    hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { .. }));
-    let slow = TaskId { chain: 1, index: 1 };
-    world.hold_task(id, slow, Duration::from_secs(60));
-    let before = world.checks.ledger.entries().len();
-    let partly = world.run_until(Duration::from_secs(3), |world| !hidden_of(world, 1).is_empty());
-    assert!(well(&world, partly), "{}", tail(&world));
-    world.kill(id);
-    assert!(world.checks.ledger.entries().len() <= before + 1, "only a commit may have been recorded\n{}", tail(&world));
-    finishes(&mut world, &start);
+    dies_with_the_barrier_partly_through(&mut world, |world| !hidden_of(world, 1).is_empty());
+    finishes(&mut world, &with((2, 2)));
 }
 
 #[test]
 fn row_2_an_epoch_that_is_given_up_is_committed_with_the_next_one_and_late_words_about_it_are_ignored() {
-    let mut world = world(Shape::Rebalanced);
-    let start = Start { parallelism: (2, 2), timeout: Duration::from_millis(300), ..Start::default() };
-    let id = world.start(&start);
-    hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { .. }));
-    world.hold_task(id, TaskId { chain: 1, index: 1 }, Duration::from_millis(700));
-    hears(&mut world, id, |event| matches!(event, JobEvent::EpochFailed { .. }));
-    let answer = world.finish_in(id);
-    well(&world, answer);
-    let answer = world.checks.finished(&world.job);
-    well(&world, answer);
+    gives_an_epoch_up(&mut world(Shape::Rebalanced));
 }
 
 #[test]

@@ -2,24 +2,13 @@
 
 use std::time::Duration;
 
-use staunch_engine::cluster::{JobEvent, Restore};
-use staunch_protocol::Reason;
 use staunch_protocol::transaction::Described;
-use staunch_sim::check::Timeline;
-use staunch_sim::job::{Shape, Start};
+use staunch_sim::job::Shape;
 use staunch_sim::kernel::{Deed, Operation, Place, ProcessId, Trap, When};
 
 use super::support::topics;
-use crate::support::{LONG, dies_at, ends, finishes, hears, tail, well};
-
-fn with(parallelism: (u32, u32)) -> Start {
-    Start { parallelism, ..Start::default() }
-}
-
-/// Small enough steps that there are several epochs before the end.
-fn slow() -> Start {
-    Start { interval: Duration::from_millis(1), retained: 10, ..Start::default() }
-}
+use crate::rows::{dies_at_each_step_of_a_stop, dies_at_each_step_of_two_writers, is_restored_twice, slow, with};
+use crate::support::{dies_at, finishes, well};
 
 #[test]
 fn row_17_transactions_of_vanished_tasks_are_committed_by_others() {
@@ -38,22 +27,7 @@ fn row_17_transactions_of_vanished_tasks_are_committed_by_others() {
 #[test]
 fn row_18_the_same_checkpoint_is_restored_twice_and_an_older_one_after_newer_ones_were_committed() {
     let mut world = topics(Shape::Straight);
-    world.checks.timeline(Timeline::Rewound);
-    let id = world.start(&slow());
-    let reached = world.run_until(LONG, |world| world.checks.ledger.sealed().len() >= 4);
-    assert!(well(&world, reached), "{}", tail(&world));
-    world.kill(id);
-    let old = *world.checks.ledger.sealed().keys().next().expect("there are epochs");
-    for _ in 0..2 {
-        let id = world.start(&Start { restore: Restore::Epoch(old), ..slow() });
-        hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { .. }));
-        world.kill(id);
-    }
-    let id = world.start(&slow());
-    let answer = world.finish_in(id);
-    well(&world, answer);
-    let answer = world.checks.finished(&world.job);
-    well(&world, answer);
+    is_restored_twice(&mut world);
     let answer = world.once_more(&slow());
     well(&world, answer);
 }
@@ -82,38 +56,14 @@ fn row_19_transactions_of_other_jobs_with_similar_names_are_left_alone() {
 
 #[test]
 fn row_20_one_of_two_writers_has_reached_the_end_of_its_input() {
-    for number in 0.. {
-        let mut world = topics(Shape::Rebalanced);
-        world.trap(Trap::new(Operation::Describe, "sim/", Deed::Kill(When::After)).skip(number));
-        let id = world.start(&with((2, 2)));
-        let ended = world.run_out(id, LONG);
-        well(&world, ended);
-        if world.machine().sprung() == 0 {
-            assert!(number > 5, "there were only {number} descriptions");
-            return;
-        }
-        finishes(&mut world, &with((2, 2)));
-    }
+    let trap = Trap::new(Operation::Describe, "sim/", Deed::Kill(When::After));
+    let number = dies_at_each_step_of_two_writers(|| topics(Shape::Rebalanced), &trap);
+    assert!(number > 5, "there were only {number} descriptions");
 }
 
 #[test]
 fn row_21_a_kill_anywhere_in_a_stop_leaves_it_running_from_before_or_stopped_with_everything_committed() {
     for operation in [Operation::Describe, Operation::EndTransaction, Operation::Rename] {
-        for number in 0.. {
-            let mut world = topics(Shape::Split);
-            let id = world.start(&slow());
-            hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { .. }));
-            world.stop(id, Reason::Stop);
-            world.trap(Trap::new(operation, "", Deed::Kill(When::After)).skip(number));
-            let ended = world.run_out(id, LONG);
-            let ended = well(&world, ended);
-            if world.machine().sprung() == 0 {
-                assert_eq!(ended, Some(Ok(Reason::Stop)));
-                break;
-            }
-            let next = world.start(&slow());
-            assert!(matches!(ends(&mut world, next), Reason::Stop | Reason::Final), "{}", tail(&world));
-            finishes(&mut world, &slow());
-        }
+        dies_at_each_step_of_a_stop(|| topics(Shape::Split), &Trap::new(operation, "", Deed::Kill(When::After)));
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use staunch_engine::cluster::JobEvent;
 use staunch_sim::job::{Shape, Start};
 use staunch_sim::kernel::{Deed, Operation, Trap, When};
-use staunch_types::TaskId;
 
 use super::support::{open, topics};
-use crate::support::{dies_at, finishes, hears, tail, well};
+use crate::rows::{dies_with_the_barrier_partly_through, gives_an_epoch_up, with};
+use crate::support::{dies_at, finishes, hears, tail};
 
 /// The ledger's slot of the first seal.
 const SEAL: &str = "ledger/0000000/0000000002";
@@ -32,27 +32,15 @@ fn row_1_what_a_dead_generation_left_open_is_aborted_before_a_writer_starts() {
 #[test]
 fn row_2_a_kill_while_the_barrier_has_passed_one_task_of_two() {
     let mut world = topics(Shape::Rebalanced);
-    let start = Start { parallelism: (2, 2), ..Start::default() };
-    let id = world.start(&start);
-    hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { .. }));
-    world.hold_task(id, TaskId { chain: 1, index: 1 }, Duration::from_secs(60));
-    let partly = world.run_until(Duration::from_secs(3), |world| !open(world).is_empty());
-    assert!(well(&world, partly), "{}", tail(&world));
-    world.kill(id);
-    finishes(&mut world, &start);
+    dies_with_the_barrier_partly_through(&mut world, |world| !open(world).is_empty());
+    finishes(&mut world, &with((2, 2)));
 }
 
 #[test]
 fn row_2_an_epoch_that_is_given_up_is_committed_with_the_next_one() {
     let mut world = topics(Shape::Rebalanced);
-    let start = Start { parallelism: (2, 2), timeout: Duration::from_millis(300), ..Start::default() };
-    let id = world.start(&start);
-    hears(&mut world, id, |event| matches!(event, JobEvent::EpochDurable { .. }));
-    world.hold_task(id, TaskId { chain: 1, index: 1 }, Duration::from_millis(700));
-    hears(&mut world, id, |event| matches!(event, JobEvent::EpochFailed { .. }));
-    let answer = world.finish_in(id);
-    well(&world, answer);
-    finishes(&mut world, &start);
+    gives_an_epoch_up(&mut world);
+    finishes(&mut world, &with((2, 2)));
 }
 
 #[test]
