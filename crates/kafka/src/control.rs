@@ -17,7 +17,6 @@ mod reaction;
 mod interrupt;
 mod cluster;
 mod transactions;
-mod listing;
 mod fetch;
 pub(crate) mod batch;
 pub(crate) mod reader;
@@ -36,9 +35,8 @@ use staunch_types::{Error, ErrorKind, Result};
 pub use cluster::{Allowed, Broker, Cluster, Operation, Partition, Topic};
 pub use fetch::{Extent, Fetched, Isolation};
 pub use interrupt::Interrupt;
-pub use listing::Listed;
 pub use staunch_protocol::transaction::{Identity, Producer, TransactionPhase};
-pub use transactions::{Decision, Described, Ended, Transaction};
+pub use transactions::{Decision, Described, Ended, Listed, Transaction};
 
 use crate::codes;
 use crate::settings::{Address, ClientSettings};

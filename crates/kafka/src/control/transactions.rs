@@ -1,5 +1,7 @@
 //! Requests about one transactional id: describe its transaction, end it, fence its producer.
 
+mod listing;
+
 use kafka_protocol::ResponseError;
 use kafka_protocol::error::ParseResponseErrorCode;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
@@ -7,6 +9,8 @@ use kafka_protocol::messages::{DescribeTransactionsRequest, EndTxnRequest, InitP
 use kafka_protocol::protocol::{Request, StrBytes};
 use staunch_protocol::transaction::{self, Found, Identity, Producer, TransactionPhase};
 use staunch_types::{Error, ErrorKind, Result};
+
+pub use listing::Listed;
 
 use super::{Control, Target, connection, refused};
 use crate::codes;
@@ -268,7 +272,7 @@ fn transaction(found: TransactionState, about: &str, broker: &Address) -> Result
     })
 }
 
-pub(super) fn phase(text: &str, about: &str, broker: &Address) -> Result<TransactionPhase> {
+fn phase(text: &str, about: &str, broker: &Address) -> Result<TransactionPhase> {
     PHASES.iter().find(|(_, name)| *name == text).map(|(phase, _)| *phase).ok_or_else(|| {
         let what = format!("the broker names a phase of a transaction that this program does not know: {text:?}");
         let error = Error::new(ErrorKind::Invalid, codes::PHASE_UNKNOWN, what).at(format!("{about} broker={broker}"));

@@ -19,8 +19,8 @@ use kafka_protocol::protocol::{Request, StrBytes};
 use staunch_protocol::transaction::TransactionPhase;
 use staunch_types::Result;
 
-use super::transactions::{phase, wire_id};
-use super::{Control, TRANSACTION, Target};
+use super::super::{Control, TRANSACTION, Target};
+use super::{phase, wire_id};
 use crate::codes;
 use crate::settings::Address;
 
