@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::flights::Case;
 use crate::lines::{self, Multiset};
@@ -242,11 +242,7 @@ impl Job {
         let directory = self.output(name);
         let what = format!("case {} output {name}", self.case.word());
         lines::compare(&lines::read_directory(&directory)?, wanted, &what)?;
-        let hidden = lines::hidden(&directory)?;
-        if !hidden.is_empty() {
-            bail!("{what}: hidden files are left: {hidden:?}");
-        }
-        Ok(())
+        lines::expect_nothing_hidden(&directory).context(what)
     }
 
     /// All visible files.

@@ -4,10 +4,10 @@
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::job::{Job, PATIENCE, Start};
-use crate::process::Finished;
+use crate::process::{Finished, Running};
 
 /// Numbers of tasks that a job is started with.
 const PARALLELISMS: [u32; 5] = [1, 2, 3, 5, 7];
@@ -93,19 +93,12 @@ impl Kills {
         while tally.kills < self.kills {
             let parallelism = another(&mut random, last);
             last = parallelism;
-            let finished = self.one(job, parallelism, &mut random).with_context(|| format!("kill {}", tally.kills + 1))?;
-            ensure!(
-                finished.was_killed(),
-                "the job ended before kill {} of {}: {}\n{}",
-                tally.kills + 1,
-                self.kills,
-                finished.status,
-                finished.errors
-            );
+            let running = job.start(&Start { parallelism, ..self.start.clone() })?;
+            let finished = kill(running, self.run_max, &mut random, &format!("kill {} of {}", tally.kills + 1, self.kills))?;
             tally.kills += 1;
             tally.after_progress += u32::from(epochs(&finished) > 0);
             tally.epochs += epochs(&finished);
-            tally.while_starting += u32::from(!finished.lines.iter().any(|l| l.starts_with("running ")));
+            tally.while_starting += u32::from(!has_run(&finished));
         }
         let full_speed = Start { throttle: 0, parallelism: another(&mut random, last), ..self.start.clone() };
         tally.epochs += epochs(&job.run(&full_speed)?.expect(0)?);
@@ -113,18 +106,31 @@ impl Kills {
         tally.records = job.expected.values().flat_map(|lines| lines.values()).sum();
         Ok(tally)
     }
+}
 
-    /// Starts the job and kills it: mostly some time after its tasks run, sometimes while it still starts.
-    fn one(&self, job: &Job, parallelism: u32, random: &mut Random) -> Result<Finished> {
-        let mut running = job.start(&Start { parallelism, ..self.start.clone() })?;
-        if random.below(5) == 0 {
-            return running.kill_after(random.duration(self.run_max / 4));
-        }
-        match running.until(PATIENCE, "task that runs", |line| line.starts_with("running "))? {
-            Some(_) => running.kill_after(random.duration(self.run_max)),
-            None => running.wait(PATIENCE),
-        }
-    }
+/// Kills a job that was just started: mostly some time after its tasks run, sometimes while it still starts.
+///
+/// # Errors
+/// When it ends by itself, with what it said; `what` names the kill.
+pub fn kill(mut running: Running, run_max: Duration, random: &mut Random, what: &str) -> Result<Finished> {
+    let finished = if random.below(5) == 0 {
+        running.kill_after(random.duration(run_max / 4))
+    } else if running.until(PATIENCE, "task that runs", is_run)?.is_some() {
+        running.kill_after(random.duration(run_max))
+    } else {
+        running.wait(PATIENCE)
+    };
+    finished.with_context(|| what.to_owned())?.expect_killed(what)
+}
+
+/// Whether tasks ran in a process.
+#[must_use]
+pub fn has_run(finished: &Finished) -> bool {
+    finished.lines.iter().any(|line| is_run(line))
+}
+
+fn is_run(line: &str) -> bool {
+    line.starts_with("running ")
 }
 
 /// Checkpoints that became durable in a process.

@@ -84,6 +84,14 @@ pub fn hidden(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// # Errors
+/// When hidden files are in a directory, or it cannot be listed.
+pub fn expect_nothing_hidden(directory: &Path) -> Result<()> {
+    let hidden = hidden(directory)?;
+    ensure!(hidden.is_empty(), "hidden files are left: {hidden:?}");
+    Ok(())
+}
+
 fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
 }

@@ -56,6 +56,15 @@ impl Finished {
     }
 
     /// # Errors
+    /// When it was not killed, with what the process said; `what` should have done it.
+    pub fn expect_killed(self, what: &str) -> Result<Finished> {
+        if self.was_killed() {
+            return Ok(self);
+        }
+        bail!("{what} did not kill the process: {}; it said:\n{}\n{}", self.status, self.lines.join("\n"), self.errors)
+    }
+
+    /// # Errors
     /// When the exit code is another, with what the process said.
     pub fn expect(self, code: i32) -> Result<Finished> {
         if self.code() == Some(code) {

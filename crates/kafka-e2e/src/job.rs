@@ -174,16 +174,7 @@ impl Job {
     /// # Errors
     /// When it ends otherwise.
     pub fn dies(&self, start: &Start) -> Result<Finished> {
-        let finished = self.run(start)?;
-        ensure!(
-            finished.was_killed(),
-            "the script \"{}\" did not kill the job: {}\n{}\n{}",
-            start.faults,
-            finished.status,
-            finished.lines.join("\n"),
-            finished.errors
-        );
-        Ok(finished)
+        self.run(start)?.expect_killed(&format!("the script \"{}\"", start.faults))
     }
 
     /// Starts it after a crash, and waits until none of the transactions is open that were open at the start.
@@ -256,8 +247,7 @@ impl Job {
     /// With whatever is not as it should be.
     pub fn check_files(&self) -> Result<()> {
         let directory = self.root.join("files");
-        let hidden = lines::hidden(&directory)?;
-        ensure!(hidden.is_empty(), "hidden files are left: {hidden:?}");
+        lines::expect_nothing_hidden(&directory)?;
         let mut expected = Multiset::new();
         let mut sums: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for cents in 0..self.fed.payments {

@@ -7,12 +7,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use staunch_e2e::kills::{Random, another, epochs};
+use anyhow::{Context, Result};
+use staunch_e2e::kills::{Random, another, epochs, has_run, kill};
 use staunch_e2e::process::Finished;
 use staunch_kafka_testbed::{Cluster, Options};
 
-use crate::job::{Fed, Job, PATIENCE, Start};
+use crate::job::{Fed, Job, Start};
 
 /// Payments a second while the job is killed.
 pub const RATE: u64 = 3_000;
@@ -109,19 +109,11 @@ impl Kills {
     fn kill_job(&self, job: &Job, random: &mut Random, tally: &mut Tally, last: &mut u32) -> Result<()> {
         while tally.kills < self.kills {
             *last = another(random, *last);
-            let finished = one(job, *last, random).with_context(|| format!("kill {}", tally.kills + 1))?;
-            ensure!(
-                finished.was_killed(),
-                "the job ended before kill {} of {}: {}\n{}\n{}",
-                tally.kills + 1,
-                self.kills,
-                finished.status,
-                finished.lines.join("\n"),
-                finished.errors
-            );
+            let start = Start { more: vec!["--restarts-tolerated".into(), "20".into()], ..Start::with(*last).rate(RATE) };
+            let finished = kill(job.start(&start)?, RUN_MAX, random, &format!("kill {} of {}", tally.kills + 1, self.kills))?;
             tally.kills += 1;
             tally.after_progress += u32::from(epochs(&finished) > 0);
-            tally.while_starting += u32::from(!finished.lines.iter().any(|line| line.starts_with("running ")));
+            tally.while_starting += u32::from(!has_run(&finished));
             tally.add(&finished);
         }
         Ok(())
@@ -132,19 +124,6 @@ impl Tally {
     fn add(&mut self, finished: &Finished) {
         self.epochs += epochs(finished);
         self.restarts += finished.lines.iter().filter(|line| line.starts_with("restarting ")).count() as u64;
-    }
-}
-
-/// Starts the job and kills it: mostly some time after its tasks run, sometimes while it still starts.
-fn one(job: &Job, parallelism: u32, random: &mut Random) -> Result<Finished> {
-    let start = Start { more: vec!["--restarts-tolerated".into(), "20".into()], ..Start::with(parallelism).rate(RATE) };
-    let mut running = job.start(&start)?;
-    if random.below(5) == 0 {
-        return running.kill_after(random.duration(RUN_MAX / 4));
-    }
-    match running.until(PATIENCE, "task that runs", |line| line.starts_with("running "))? {
-        Some(_) => running.kill_after(random.duration(RUN_MAX)),
-        None => running.wait(PATIENCE),
     }
 }
 

@@ -100,9 +100,8 @@ pub(crate) fn each<T: Copy + Send>(cases: &[T], test: impl Fn(T) + Sync) {
 
 /// Starts the job, which dies as the script says.
 pub(crate) fn dies(job: &Job, parallelism: u32, script: &str) -> Finished {
-    let finished = job.run(&Start::with(parallelism).slow(SLOW).script(script)).expect("an end");
-    assert!(finished.was_killed(), "the script \"{script}\" did not kill the job: {}\n{}", finished.status, finished.errors);
-    finished
+    let finished = job.run(&Start::with(parallelism).slow(SLOW).script(script));
+    finished.and_then(|finished| finished.expect_killed(&format!("the script \"{script}\""))).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 /// Lets the job end, and checks all that it leaves.
