@@ -27,10 +27,11 @@ pub use lead::{Lead, fenced};
 pub use metrics::{Counter, Figure, Gauge, Labels, Metrics, Moment, Sample, SampleValue, TIME_BOUNDS_MS, Times};
 pub use output::{Output, Rejected};
 pub use sink::{
-    Committable, Committer, Kept, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, WriterContext, no_copy,
+    Committable, Committer, Kept, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, Term, WriterContext,
+    no_copy,
 };
 pub use source::{
-    Assignment, Discovery, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead,
+    Assignment, Discovery, Reached, ReaderContext, ReaderPhase, Source, SourceContext, SourceReader, Split, SplitEnumerator, SplitRead,
     SplitSnapshot,
 };
 pub use staunch_protocol::CommitPermit;

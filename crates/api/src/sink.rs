@@ -93,8 +93,6 @@ pub struct SinkContext {
     pub interval: Duration,
     /// A person has said that no other job with a sink of this name runs: what such a one has open may be aborted.
     pub takes_over: bool,
-    /// Figures, labelled with job and sink.
-    pub metrics: Metrics,
 }
 
 /// What a writer works with.
@@ -223,6 +221,16 @@ pub trait Committer: Send + 'static {
         Ok(())
     }
 
+    /// Until when the outside keeps a prepared committable that nobody commits; none if for ever. It looks at its bytes only.
+    #[must_use]
+    fn term(committable: &Committable) -> Option<Term>
+    where
+        Self: Sized,
+    {
+        let _ = committable;
+        None
+    }
+
     /// Aborts, and cleans away, everything of this job and sink that older generations left and `scope` does not keep. This process may have
     /// been halted for long: what newer generations have written since must not be touched ([`SinkContext::lead`]).
     ///
@@ -258,6 +266,15 @@ impl Proof {
     pub fn seen(text: String) -> Proof {
         Proof { text, place: Vec::new() }
     }
+}
+
+/// How long the outside keeps prepared output; by its own clock, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// When it was begun.
+    pub began_ms: i64,
+    /// From when on the outside may give it up by itself.
+    pub ends_ms: i64,
 }
 
 /// What became of a committable.

@@ -8,6 +8,7 @@
 //! 2. `poll` does not block; waiting for the outside goes through [`crate::Io`].
 //! 3. Split ids are unique within a source and never given to another piece of input.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +79,8 @@ pub struct SourceContext {
     pub parallelism: u32,
     /// Files.
     pub file_system: Arc<dyn FileSystem>,
+    /// Figures, labelled with job and source.
+    pub metrics: Metrics,
 }
 
 /// What a reader works with.
@@ -107,6 +110,26 @@ pub trait SplitEnumerator: Send + 'static {
     /// # Errors
     /// `Retry` when the outside cannot be reached now; `Invalid` when it can never work.
     fn discover(&mut self) -> Result<Discovery<Self::Split>>;
+
+    /// Whether it wants to hear what is committed.
+    fn hears_commits(&self) -> bool {
+        false
+    }
+
+    /// An epoch is committed, and every one before it. For those outside who watch how far a job has come; the job itself reads none of it back.
+    /// Does not block, and is not called for each epoch.
+    fn committed(&mut self, reached: Reached<Self::Split>) {
+        let _ = reached;
+    }
+}
+
+/// How far a source was read in an epoch.
+#[derive(Clone, Debug)]
+pub struct Reached<S> {
+    /// Splits that were not read to their end, at their positions.
+    pub unfinished: Vec<S>,
+    /// Where reading ended in splits of which something was read, finished ones included, by their ids; in the source's own unit.
+    pub read_to: BTreeMap<String, u64>,
 }
 
 /// What an enumerator found.

@@ -13,4 +13,5 @@ pub mod state;
 pub mod checkpoint;
 pub mod sink;
 pub mod cluster;
+mod observe;
 pub mod runtime;

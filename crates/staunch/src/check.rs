@@ -44,7 +44,8 @@ pub(crate) fn check(
     for chain in &plan.chains {
         let Head::Source(name) = &plan.segments[chain.root].head else { continue };
         let source = &plan.sources[name];
-        let context = SourceContext { name: name.clone(), parallelism: chain.parallelism, file_system: Arc::clone(&world.file_system) };
+        let (file_system, metrics) = (Arc::clone(&world.file_system), world.metrics.clone());
+        let context = SourceContext { name: name.clone(), parallelism: chain.parallelism, file_system, metrics };
         let found = (source.enumerator)(&context, None).and_then(|mut enumerator| enumerator.discover());
         let answer = found.map(|found| {
             let bounded = if found.again_after.is_some() { ", and looks for more" } else { "" };

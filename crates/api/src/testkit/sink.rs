@@ -77,7 +77,6 @@ impl<'c, S: Sink> SinkCase<'c, S> {
             ledger: Some(LEDGER),
             interval: Duration::from_secs(1),
             takes_over: false,
-            metrics: Metrics::default(),
         }
     }
 

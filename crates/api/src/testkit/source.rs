@@ -47,7 +47,7 @@ pub fn reader_context(file_system: &Arc<dyn FileSystem>, door: impl IoDoor + 'st
 /// # Errors
 /// Those of the source.
 pub fn discover<S: Source>(source: &S, file_system: &Arc<dyn FileSystem>, restored: Option<&[u8]>) -> Result<Discovery<S::Split>> {
-    let context = SourceContext { name: name(), parallelism: 1, file_system: Arc::clone(file_system) };
+    let context = SourceContext { name: name(), parallelism: 1, file_system: Arc::clone(file_system), metrics: Metrics::default() };
     source.enumerator(&context, restored)?.discover()
 }
 

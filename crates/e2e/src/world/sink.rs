@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use staunch_api::{
-    CommitPermit, Committable, Committer, Kept, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept,
+    CommitPermit, Committable, Committer, Kept, Prepared, Proof, Resolution, Sink, SinkContext, SinkWriter, SweepScope, Swept, Term,
     WriterContext,
 };
 use staunch_types::{Epoch, Error, ErrorKind, Result, Tick, Timestamp};
@@ -149,6 +149,10 @@ impl<C: Committer> Committer for FaultyCommitter<C> {
 
     fn forget(&mut self, committable: &Committable) -> Result<()> {
         self.inner.forget(committable)
+    }
+
+    fn term(committable: &Committable) -> Option<Term> {
+        C::term(committable)
     }
 
     fn sweep(&mut self, scope: &SweepScope) -> Result<Swept> {

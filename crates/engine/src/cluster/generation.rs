@@ -20,6 +20,7 @@ use super::tasks::Tasks;
 use super::{CoordinatorMail, JobEvent, Restore, RunConfig, TaskMail};
 use crate::checkpoint::{Catalog, CheckpointRecord, Draft, EntryPayload, Loaded, NamedCommittable, SinkNames, SourceRecord};
 use crate::job::Plan;
+use crate::observe::JobFigures;
 use crate::operator::OperatorPart;
 use crate::runtime::{Executor, Mailbox, World};
 use crate::sink::sink_context;
@@ -36,6 +37,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) inbox: &'a Mailbox<CoordinatorMail>,
     pub(super) executor: &'a mut dyn Executor,
     pub(super) tell: &'a mut dyn FnMut(JobEvent),
+    pub(super) figures: &'a JobFigures,
 }
 
 /// How a generation ended.
@@ -76,6 +78,8 @@ pub(super) struct RunningGeneration {
     /// When epochs that are under way were triggered.
     triggered: BTreeMap<Attempt, Tick>,
     retention: Retention,
+    /// The newest epoch of which, and of all before, everything is known to be committed.
+    settled: Option<Epoch>,
     /// The last reason heard from store, sinks or tasks: the machine knows kinds only.
     reason: Option<Error>,
     /// The end that somebody asked for.
@@ -116,6 +120,7 @@ impl RunningGeneration {
             bodies,
             proofs: BTreeMap::new(),
             retention: Retention::default(),
+            settled: None,
             reason: None,
             asked: None,
             progress: Vec::new(),
@@ -187,6 +192,7 @@ impl RunningGeneration {
                 let attempt = self.attempt(epoch);
                 let named = self.names.name_all(task, &operators, around.plan);
                 let ids: Vec<CommittableId> = named.iter().map(|(id, _)| *id).collect();
+                around.figures.prepared(named.iter().map(|(_, named)| named));
                 self.bodies.extend(named);
                 // The machine counts the first word of a task; so the record must be made of it too.
                 self.acks.entry(attempt).or_default().entry(task).or_insert(operators);
@@ -219,7 +225,12 @@ impl RunningGeneration {
                 return;
             }
             for (op, outcome) in outcomes {
-                self.proofs.extend(outcome.proof);
+                if let Some((id, deed)) = outcome.deed {
+                    if let Some(named) = self.bodies.get(&id) {
+                        around.figures.done(named, deed, around.world.clock.now());
+                    }
+                    self.proofs.extend(outcome.proof.map(|proof| (id, proof)));
+                }
                 self.reason = outcome.error.or(self.reason.take());
                 if !outcome.swept.is_empty() {
                     (around.tell)(JobEvent::Swept { removed: outcome.swept });
@@ -255,6 +266,7 @@ impl RunningGeneration {
                 }
                 StoreAnswer::Reloaded(loaded) => match *loaded {
                     Ok(loaded) if loaded.goes_on_from_the_same(&self.loaded) => {
+                        around.figures.found(&loaded, around.world.clock.now(), around.world.clock.wall_ms());
                         let (facts, origin) = (loaded.facts.clone(), loaded.origin);
                         self.head_hash = loaded.head_hash;
                         self.loaded = loaded;
@@ -328,6 +340,7 @@ impl RunningGeneration {
             Effect::EpochFailed { attempt, failure } => {
                 // Kept: if this was one failure too many, it is the reason why the job stops.
                 let error = self.reason.clone().unwrap_or_else(|| epoch_failed(attempt.epoch, &format!("{failure:?}")));
+                around.figures.epoch_failed();
                 (around.tell)(JobEvent::EpochFailed { epoch: attempt.epoch, error });
             }
             Effect::EpochDurable { attempt, reason: _ } => self.durable(attempt, around)?,
@@ -335,6 +348,7 @@ impl RunningGeneration {
                 (around.tell)(JobEvent::EpochCommitted { epoch });
                 self.forget_proofs(epoch, around);
                 self.retention.committed(epoch);
+                self.settled(around)?;
                 self.collect(around);
             }
             Effect::FailJob { failure } => {
@@ -438,6 +452,7 @@ impl RunningGeneration {
 
     fn claimed(&mut self, generation: Generation, around: &mut Surroundings<'_>) -> Result<()> {
         self.number = Some(generation);
+        around.figures.claimed(generation);
         // The first claim of all is the first entry.
         let ledger = self.loaded.ledger.unwrap_or_else(|| around.catalog.ledger_id(&self.head_hash));
         let restored = self.loaded.restored.as_ref();
@@ -484,6 +499,7 @@ impl RunningGeneration {
             let now = around.world.clock.now();
             self.sources.iter_mut().try_for_each(|source| source.begin(now, &tasks.mailboxes))?;
             let tasks = tasks.place(around);
+            around.figures.running(tasks);
             self.progress.push(failover::Event::Restarted);
             (around.tell)(JobEvent::Running { tasks });
         }
@@ -511,14 +527,30 @@ impl RunningGeneration {
 
     fn durable(&mut self, attempt: Attempt, around: &mut Surroundings<'_>) -> Result<()> {
         self.mail_all(&TaskMail::Durable(attempt.epoch))?;
-        let took = self.triggered.get(&attempt).map(|at| around.world.clock.now().since(*at)).unwrap_or_default();
+        let now = around.world.clock.now();
+        let took = self.triggered.get(&attempt).map(|at| now.since(*at)).unwrap_or_default();
         self.triggered.retain(|a, _| *a > attempt);
         self.reason = None;
         self.progress.push(failover::Event::EpochDurable);
         let (counts, committables) = self.retention.durable(attempt);
+        if let Some(record) = self.retention.record(attempt.epoch) {
+            around.figures.durable(record, took, &counts, now);
+        }
         (around.tell)(JobEvent::EpochDurable { epoch: attempt.epoch, took, counts, committables });
+        self.settled(around)?;
         self.collect(around);
         Ok(())
+    }
+
+    /// An epoch is durable or committed; one that names nothing is committed as soon as those before it are.
+    fn settled(&mut self, around: &mut Surroundings<'_>) -> Result<()> {
+        let Some(record) = self.retention.settled().filter(|record| Some(record.epoch()) > self.settled) else { return Ok(()) };
+        self.settled = Some(record.epoch());
+        around.figures.committed(record.epoch());
+        // Those of a timeline that was left are of no interest to anybody.
+        let is_ours = Some(record.attempt.generation) == self.number
+            || self.loaded.restored.as_ref().is_some_and(|restored| restored.attempt == record.attempt);
+        if is_ours { self.sources.iter_mut().try_for_each(|source| source.committed(record)) } else { Ok(()) }
     }
 
     fn collect(&mut self, around: &mut Surroundings<'_>) {

@@ -15,14 +15,15 @@ use staunch_types::{Error, ErrorKind, Generation, Name, Result, Tick};
 
 use super::generation::{End, RunningGeneration, Surroundings};
 use super::sinks::Committers;
-use super::sources::SourceDriver;
+use super::sources::{SourceDriver, unfinished};
 use super::tasks::task_ids;
-use super::{CoordinatorMail, JobEvent, Restore, RunConfig, SplitBytes};
+use super::{CoordinatorMail, JobEvent, Restore, RunConfig};
 use crate::checkpoint::{Catalog, CheckpointRecord, Loaded, SinkNames};
-use crate::job::{Head, Plan, decode_inline};
+use crate::job::{Head, Plan};
+use crate::observe::JobFigures;
 use crate::runtime::{Executor, Mailbox, WakeFlag, World};
 use crate::sink::sink_context;
-use crate::source::{EnumeratorDyn, SPLITS};
+use crate::source::EnumeratorDyn;
 
 /// Messages from tasks that may wait.
 const INBOX_MAX: usize = 65_536;
@@ -58,6 +59,7 @@ pub struct Master {
     asked: Option<Reason>,
     last_error: Option<Error>,
     stopped: Option<failover::StopCause>,
+    figures: JobFigures,
 }
 
 enum Phase {
@@ -103,6 +105,7 @@ impl Master {
         let io = Io::new(Arc::clone(&world.door), flag.waker());
         let inbox = Mailbox::new(INBOX_MAX, Arc::clone(flag));
         let failover = Failover::new(config.restarts);
+        let figures = JobFigures::new(&world.metrics, &config.job, plan.sinks.values().map(|sink| (sink.name.clone(), sink.term)));
         let mut master = Master {
             plan,
             world,
@@ -123,6 +126,7 @@ impl Master {
             checked: false,
             last_error: None,
             stopped: None,
+            figures,
         };
         master.phase = master.prepare();
         master
@@ -216,6 +220,7 @@ impl Master {
             inbox: &self.inbox,
             executor: self.executor.as_mut(),
             tell: &mut self.tell,
+            figures: &self.figures,
         }
     }
 
@@ -233,15 +238,19 @@ impl Master {
         for chain in &self.plan.chains {
             if let Head::Source(name) = &self.plan.segments[chain.root].head {
                 let file_system = Arc::clone(&self.world.file_system);
-                let context = SourceContext { name: name.clone(), parallelism: chain.parallelism, file_system };
+                let metrics = self.world.metrics.with("job", self.config.job.to_string()).with("source", name.to_string());
+                let context = SourceContext { name: name.clone(), parallelism: chain.parallelism, file_system, metrics };
                 makers.push((Arc::clone(&self.plan.sources[name].enumerator), context));
             }
         }
+        let (figures, clock) = (self.figures.clone(), Arc::clone(&self.world.clock));
         Phase::Preparing(self.io.run(move || {
             if check {
                 catalog.probe(tag)?;
             }
             let loaded = catalog.load(restore, &SinkNames::new(names))?;
+            // Before the outside is asked for anything: it may be away, and what is in doubt is so all the same.
+            figures.found(&loaded, clock.now(), clock.wall_ms());
             for (check, mut context) in checks.into_iter().filter(|_| check) {
                 context.ledger = loaded.ledger;
                 check(&context).map_err(|e| e.at(format!("sink={}", context.sink)))?;
@@ -409,8 +418,10 @@ impl Master {
                         }
                     }
                     self.phase = Phase::Waiting;
+                    self.figures.running(0);
                     // Without a deadline the job stops for good.
                     if let (Some(at), Some(error)) = (self.failover.deadline(), self.last_error.clone()) {
+                        self.figures.restarting();
                         (self.tell)(JobEvent::Restarting { error, wait: at.since(now) });
                     }
                 }
@@ -439,16 +450,4 @@ impl Master {
             .remedy("correct the cause of the last failure"),
         })
     }
-}
-
-/// The splits that the readers of a checkpoint had not finished, in the order of the tasks.
-fn unfinished(record: &CheckpointRecord, source: &Name) -> Result<Vec<SplitBytes>> {
-    let mut all = Vec::new();
-    for part in record.operators.get(source).into_iter().flat_map(BTreeMap::values) {
-        if let Some(bytes) = part.inline.get(SPLITS) {
-            let splits: Vec<(String, Vec<u8>)> = decode_inline(source, SPLITS, bytes)?;
-            all.extend(splits.into_iter().map(|(id, bytes)| SplitBytes { id, bytes }));
-        }
-    }
-    Ok(all)
 }

@@ -60,6 +60,17 @@ impl Retention {
         (counts, committables)
     }
 
+    /// A durable epoch that is kept.
+    pub(super) fn record(&self, epoch: Epoch) -> Option<&CheckpointRecord> {
+        self.kept.get(&epoch)
+    }
+
+    /// The newest durable epoch of which, and of all before, everything is committed and recorded.
+    pub(super) fn settled(&self) -> Option<&CheckpointRecord> {
+        let first = self.uncommitted.first();
+        self.kept.values().rev().find(|record| first.is_none_or(|first| record.epoch() < *first))
+    }
+
     /// What an epoch names.
     pub(super) fn committables(&self, epoch: Epoch) -> Vec<NamedCommittable> {
         self.kept.get(&epoch).map(|r| r.committables.clone()).unwrap_or_default()

@@ -9,6 +9,7 @@ use staunch_protocol::commit::{Answer, Verdict};
 use staunch_protocol::{CommitPermit, CommittableId, OpId, SinkId};
 use staunch_types::{Error, ErrorKind, Name, Result};
 
+use crate::observe::Deed;
 use crate::sink::CommitterDyn;
 
 /// All committers.
@@ -39,8 +40,10 @@ pub(super) enum Work {
 pub(super) struct Outcome {
     /// For the machine.
     pub(super) answer: Answer,
+    /// What was done with which committable.
+    pub(super) deed: Option<(CommittableId, Deed)>,
     /// The proof, of a commit that was done or found done.
-    pub(super) proof: Option<(CommittableId, Proof)>,
+    pub(super) proof: Option<Proof>,
     /// The reason, when something did not work or is lost.
     pub(super) error: Option<Error>,
     /// What a sweep removed.
@@ -113,38 +116,37 @@ impl Committers {
 
 fn perform(committer: &mut dyn staunch_api::Committer, work: Work, sink: &Name) -> Outcome {
     match work {
-        Work::Commit(id, committable, permit) => outcome(committer.commit(&committable, &permit).map(|proof| (id, proof)), sink),
-        Work::Resolve(id, committable) => match committer.resolve(&committable) {
-            Ok(Resolution::Committed(proof)) => {
-                Outcome { answer: Answer::Resolved(Verdict::Committed), proof: Some((id, proof)), error: None, swept: Vec::new() }
-            }
-            Ok(Resolution::Pending) => Outcome { answer: Answer::Resolved(Verdict::Pending), proof: None, error: None, swept: Vec::new() },
-            Ok(Resolution::Lost { evidence }) => Outcome {
-                answer: Answer::Resolved(Verdict::Lost),
-                proof: None,
-                error: Some(lost(sink, &committable, &evidence)),
-                swept: Vec::new(),
-            },
-            Err(error) => failed(error, sink),
-        },
-        Work::Resend(id, committable, permit) => outcome(committer.resend(&committable, &permit).map(|proof| (id, proof)), sink),
+        Work::Commit(id, committable, permit) => outcome(committer.commit(&committable, &permit), id, Deed::Committed, sink),
+        Work::Resolve(id, committable) => {
+            let (verdict, deed, proof, error) = match committer.resolve(&committable) {
+                Ok(Resolution::Committed(proof)) => (Verdict::Committed, Some((id, Deed::Committed)), Some(proof), None),
+                Ok(Resolution::Pending) => (Verdict::Pending, None, None, None),
+                Ok(Resolution::Lost { evidence }) => {
+                    (Verdict::Lost, Some((id, Deed::Lost)), None, Some(lost(sink, &committable, &evidence)))
+                }
+                Err(error) => return failed(error, Some(id), sink),
+            };
+            Outcome { answer: Answer::Resolved(verdict), deed, proof, error, swept: Vec::new() }
+        }
+        Work::Resend(id, committable, permit) => outcome(committer.resend(&committable, &permit), id, Deed::Resent, sink),
         Work::Sweep(scope) => match committer.sweep(&scope) {
-            Ok(swept) => Outcome { answer: Answer::Done, proof: None, error: None, swept: swept.removed },
-            Err(error) => failed(error, sink),
+            Ok(swept) => Outcome { answer: Answer::Done, deed: None, proof: None, error: None, swept: swept.removed },
+            Err(error) => failed(error, None, sink),
         },
     }
 }
 
-fn outcome(result: Result<(CommittableId, Proof)>, sink: &Name) -> Outcome {
+fn outcome(result: Result<Proof>, id: CommittableId, deed: Deed, sink: &Name) -> Outcome {
     match result {
-        Ok(proof) => Outcome { answer: Answer::Done, proof: Some(proof), error: None, swept: Vec::new() },
-        Err(error) => failed(error, sink),
+        Ok(proof) => Outcome { answer: Answer::Done, deed: Some((id, deed)), proof: Some(proof), error: None, swept: Vec::new() },
+        Err(error) => failed(error, Some(id), sink),
     }
 }
 
-fn failed(error: Error, sink: &Name) -> Outcome {
+fn failed(error: Error, id: Option<CommittableId>, sink: &Name) -> Outcome {
     let answer = Answer::Failed { kind: error.kind() };
-    Outcome { answer, proof: None, error: Some(error.at(format!("sink={sink}"))), swept: Vec::new() }
+    let deed = id.map(|id| (id, Deed::Failed));
+    Outcome { answer, deed, proof: None, error: Some(error.at(format!("sink={sink}"))), swept: Vec::new() }
 }
 
 fn lost(sink: &Name, committable: &Committable, evidence: &str) -> Error {

@@ -8,14 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use staunch_api::{Assignment, Io, Pending};
+use staunch_api::{Assignment, Io, Pending, Reached};
 use staunch_protocol::assign::{self, Effect, Event, Mode, Splits};
 use staunch_types::{Error, ErrorKind, Name, Result, TaskId, Tick};
 
 use super::{SplitBytes, TaskMail};
-use crate::checkpoint::SourceRecord;
+use crate::checkpoint::{CheckpointRecord, SourceRecord};
+use crate::job::decode_inline;
 use crate::runtime::Mailbox;
-use crate::source::{EnumeratorDyn, Found, SourcePlan};
+use crate::source::{EnumeratorDyn, Found, SPLITS, SourcePlan};
 
 /// Failures to look for splits in a row that are tolerated, and the wait between them.
 const DISCOVERY_FAILURES_MAX: u32 = 10;
@@ -46,12 +47,16 @@ pub(super) struct SourceDriver {
     searched: bool,
     /// Readers that asked before that.
     early: Vec<u32>,
+    hears_commits: bool,
+    /// How far committed epochs have come, while the enumerator cannot be told.
+    untold: Option<Reached<SplitBytes>>,
 }
 
 enum Search {
     Running(Pending<(Box<dyn EnumeratorDyn>, Result<Found>)>),
     Waiting(Option<Box<dyn EnumeratorDyn>>, Tick),
-    Over,
+    /// There is no more to be found; who wants to hear what is committed is kept.
+    Over(Option<Box<dyn EnumeratorDyn>>),
 }
 
 impl SourceDriver {
@@ -85,12 +90,14 @@ impl SourceDriver {
             next_order: held.len() as u64,
             held,
             state: restored.and_then(|r| r.state.clone()),
+            hears_commits: enumerator.hears_commits(),
             search: Search::Waiting(Some(enumerator), Tick::default()),
             failures: 0,
             asking: BTreeSet::new(),
             mode: plan.assignment,
             searched: false,
             early: Vec::new(),
+            untold: None,
         }
     }
 
@@ -144,13 +151,39 @@ impl SourceDriver {
         let Search::Running(pending) = &mut self.search else { return Ok(()) };
         let Some((enumerator, found)) = pending.poll() else { return Ok(()) };
         match found {
-            Ok(found) => self.found(now, enumerator, found, mailboxes),
+            Ok(found) => self.found(now, enumerator, found, mailboxes)?,
             Err(error) if error.kind() == ErrorKind::Retry && self.failures < DISCOVERY_FAILURES_MAX => {
                 self.failures += 1;
                 self.search = Search::Waiting(Some(enumerator), now + DISCOVERY_RETRY);
-                Ok(())
             }
-            Err(error) => Err(error.at(format!("source={}", self.name))),
+            Err(error) => return Err(error.at(format!("source={}", self.name))),
+        }
+        self.tell()
+    }
+
+    /// The epoch of this checkpoint is committed, and every one before it.
+    ///
+    /// # Errors
+    /// As an inline value of a checkpoint.
+    pub(super) fn committed(&mut self, record: &CheckpointRecord) -> Result<()> {
+        if !self.hears_commits {
+            return Ok(());
+        }
+        // Splits of which nothing was read since, as they have ended, are in none of the later epochs.
+        let mut read_to = self.untold.take().map(|untold| untold.read_to).unwrap_or_default();
+        let parts = record.operators.get(&self.name).into_iter().flat_map(BTreeMap::values);
+        read_to.extend(parts.flat_map(|part| &part.reads).map(|read| (read.split.clone(), read.to)));
+        self.untold = Some(Reached { unfinished: unfinished(record, &self.name)?, read_to });
+        self.tell()
+    }
+
+    fn tell(&mut self) -> Result<()> {
+        match &mut self.search {
+            Search::Waiting(Some(enumerator), _) | Search::Over(Some(enumerator)) => {
+                self.untold.take().map_or(Ok(()), |reached| enumerator.committed(reached))
+            }
+            // When it is back.
+            Search::Waiting(None, _) | Search::Running(_) | Search::Over(None) => Ok(()),
         }
     }
 
@@ -158,7 +191,7 @@ impl SourceDriver {
     pub(super) fn deadline(&self) -> Option<Tick> {
         match &self.search {
             Search::Waiting(_, due) => Some(*due),
-            Search::Running(_) | Search::Over => None,
+            Search::Running(_) | Search::Over(_) => None,
         }
     }
 
@@ -182,7 +215,7 @@ impl SourceDriver {
         match found.again_after {
             Some(wait) => self.search = Search::Waiting(Some(enumerator), now + wait),
             None => {
-                self.search = Search::Over;
+                self.search = Search::Over(self.hears_commits.then_some(enumerator));
                 self.step(now, Event::SearchEnded, mailboxes)?;
             }
         }
@@ -233,4 +266,16 @@ impl SourceDriver {
                 .data("the job goes back to its last checkpoint; nothing is lost")),
         }
     }
+}
+
+/// The splits that the readers of a checkpoint had not finished, in the order of the tasks.
+pub(super) fn unfinished(record: &CheckpointRecord, source: &Name) -> Result<Vec<SplitBytes>> {
+    let mut all = Vec::new();
+    for part in record.operators.get(source).into_iter().flat_map(BTreeMap::values) {
+        if let Some(bytes) = part.inline.get(SPLITS) {
+            let splits: Vec<(String, Vec<u8>)> = decode_inline(source, SPLITS, bytes)?;
+            all.extend(splits.into_iter().map(|(id, bytes)| SplitBytes { id, bytes }));
+        }
+    }
+    Ok(all)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use staunch_api::{CheckpointStore, Committer, Journal, Kept, Sink, SinkContext};
+use staunch_api::{CheckpointStore, Committable, Committer, Journal, Kept, Sink, SinkContext, Term};
 use staunch_types::{Generation, Name, Result};
 
 use crate::cluster::RunConfig;
@@ -23,7 +23,6 @@ pub fn sink_context(config: &RunConfig, world: &World, store: &Arc<dyn Checkpoin
         ledger: None,
         interval: config.interval,
         takes_over: config.take_over.contains(sink),
-        metrics: world.metrics.with("job", config.job.to_string()).with("sink", sink.to_string()),
     }
 }
 
@@ -42,6 +41,8 @@ pub struct SinkPlan {
     pub writes: Vec<String>,
     /// What it keeps until a commit is recorded.
     pub kept: Kept,
+    /// Until when the outside keeps what it has prepared.
+    pub term: fn(&Committable) -> Option<Term>,
     /// Looks whether it can work. May block.
     pub check: SinkCheck,
     /// Makes its committer.
@@ -59,6 +60,7 @@ impl SinkPlan {
             description,
             writes: sink.writes(),
             kept: sink.keeps(),
+            term: K::Committer::term,
             check: Arc::new(move |context| for_check.check(context)),
             committer: Box::new(move |context| Ok(Box::new(for_committer.committer(context)?) as CommitterDyn)),
         }

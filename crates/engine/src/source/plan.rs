@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use staunch_api::{Assignment, Discovery, Source, SourceContext, Split, SplitEnumerator};
+use staunch_api::{Assignment, Discovery, Reached, Source, SourceContext, Split, SplitEnumerator};
 use staunch_types::{Name, Result};
 
 use crate::cluster::SplitBytes;
@@ -32,7 +32,7 @@ impl SourcePlan {
         let (assignment, description, for_reads, source) = (source.assignment(), source.describe(), source.clone(), source.clone());
         let enumerator = move |context: &SourceContext, restored: Option<&[u8]>| {
             let enumerator = source.enumerator(context, restored)?;
-            Ok(Box::new(Erased(enumerator)) as Box<dyn EnumeratorDyn>)
+            Ok(Box::new(Erased { source: context.name.clone(), enumerator }) as Box<dyn EnumeratorDyn>)
         };
         SourcePlan {
             name,
@@ -51,6 +51,15 @@ pub trait EnumeratorDyn: Send {
     /// # Errors
     /// As the enumerator.
     fn discover(&mut self) -> Result<Found>;
+
+    /// See [`SplitEnumerator::hears_commits`].
+    fn hears_commits(&self) -> bool;
+
+    /// See [`SplitEnumerator::committed`].
+    ///
+    /// # Errors
+    /// As an inline value of a checkpoint.
+    fn committed(&mut self, reached: Reached<SplitBytes>) -> Result<()>;
 }
 
 /// What was found.
@@ -64,12 +73,25 @@ pub struct Found {
     pub again_after: Option<Duration>,
 }
 
-struct Erased<E>(E);
+struct Erased<E> {
+    source: Name,
+    enumerator: E,
+}
 
 impl<E: SplitEnumerator> EnumeratorDyn for Erased<E> {
     fn discover(&mut self) -> Result<Found> {
-        let Discovery { splits, state, again_after } = self.0.discover()?;
+        let Discovery { splits, state, again_after } = self.enumerator.discover()?;
         Ok(Found { splits: splits.iter().map(encode_split).collect(), state, again_after })
+    }
+
+    fn hears_commits(&self) -> bool {
+        self.enumerator.hears_commits()
+    }
+
+    fn committed(&mut self, reached: Reached<SplitBytes>) -> Result<()> {
+        let unfinished = reached.unfinished.iter().map(|split| decode_split(&self.source, split)).collect::<Result<_>>()?;
+        self.enumerator.committed(Reached { unfinished, read_to: reached.read_to });
+        Ok(())
     }
 }
 

@@ -281,7 +281,6 @@ fn settings_that_cannot_work_are_refused() {
             ledger: None,
             interval: std::time::Duration::from_secs(1),
             takes_over: false,
-            metrics: Metrics::default(),
         };
         assert_error(&sink.check(&context).expect_err(text), "F008", &[text]);
         assert_error(&writer(&sink, &files).err().expect(text), "F008", &[text]);

@@ -2,8 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use crate::harness::{Place, Running, run};
+
+/// How long a program may take for what takes a second.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Asks for a page by plain TCP.
 fn ask(address: SocketAddr, page: &str, more: &str) -> String {
@@ -12,6 +16,12 @@ fn ask(address: SocketAddr, page: &str, more: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     answer
+}
+
+/// The value of a figure, if it has one.
+fn value(page: &str, figure: &str) -> Option<f64> {
+    let line = page.lines().find(|line| line.strip_prefix(figure).is_some_and(|rest| rest.starts_with(' ')))?;
+    line.rsplit_once(' ').and_then(|(_, value)| value.parse().ok())
 }
 
 /// Where a program serves its figures, by what it says at its start.
@@ -24,13 +34,29 @@ fn address_in(line: &str) -> SocketAddr {
 fn figures_are_served_while_the_job_runs_to_whoever_knows_the_token() {
     let place = Place::with_flights(600);
     std::fs::write(place.path("token"), "a-secret\n").expect("written");
-    let mut job = place.job(&["--http", "0", "--rate", "100"]);
+    let mut job = place.job(&["--http", "0", "--rate", "100", "--checkpoint-interval", "50ms"]);
     let mut running = Running::start(job.arg("--http-token-file").arg(place.path("token")));
     let address = address_in(&running.wait_for("figures for Prometheus at "));
     assert!(address.ip().is_loopback());
     assert!(ask(address, "/metrics", "").starts_with("HTTP/1.1 401 "));
-    let answer = ask(address, "/metrics", "Authorization: Bearer a-secret\r\n");
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    let deadline = Instant::now() + PATIENCE;
+    let page = loop {
+        let page = ask(address, "/metrics", "Authorization: Bearer a-secret\r\n");
+        assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+        if value(&page, r#"staunch_commits_total{job="flights-per-hour",sink="on-time"}"#) > Some(0.0) {
+            break page;
+        }
+        assert!(Instant::now() < deadline, "nothing is ever committed:\n{page}");
+    };
+    for figure in [
+        r#"staunch_records_in_total{job="flights-per-hour",operator="flights"}"#,
+        r#"staunch_checkpoint_duration_seconds_count{job="flights-per-hour"}"#,
+        r#"staunch_epoch_committed{job="flights-per-hour"}"#,
+        r#"staunch_tasks{job="flights-per-hour"}"#,
+        r#"staunch_commit_latency_seconds_count{job="flights-per-hour",sink="on-time"}"#,
+    ] {
+        assert!(value(&page, figure) > Some(0.0), "{figure} in\n{page}");
+    }
     running.signal("TERM");
     running.end().ends_with(0);
     assert!(TcpStream::connect(address).is_err());
