@@ -4,6 +4,7 @@
 usage: judge.py --bootstrap HOST:PORT read TOPIC...      records up to the last stable offset, as a read_committed reader sees them
        judge.py --bootstrap HOST:PORT ends TOPIC...      per partition high watermark and last stable offset
        judge.py --bootstrap HOST:PORT settle TOPIC...    the same, once no transaction is open in them
+       judge.py --bootstrap HOST:PORT group GROUP TOPIC    per partition the offset that a consumer group holds, negative for none
        judge.py --bootstrap HOST:PORT create TOPIC [--partitions N]
        judge.py --bootstrap HOST:PORT delete TOPIC
        judge.py --bootstrap HOST:PORT grow TOPIC --partitions N    gives a topic more partitions
@@ -68,6 +69,16 @@ class Judge:
         return [
             {"topic": topic, "partition": p, "high_watermark": high[p], "last_stable_offset": stable[p]} for p in sorted(high)
         ]
+
+    def group(self, group, topic):
+        settings = {"bootstrap.servers": self.bootstrap, "log_level": LOG_LEVEL, "group.id": group, "enable.auto.commit": False}
+        consumer = Consumer(settings)
+        try:
+            places = [TopicPartition(topic, partition) for partition in self.partitions(topic)]
+            found = consumer.committed(places, timeout=ANSWER_SECONDS_MAX)
+        finally:
+            consumer.close()
+        return [{"topic": topic, "partition": place.partition, "offset": place.offset} for place in found]
 
     def settle(self, topic):
         deadline = time.monotonic() + SETTLE_SECONDS_MAX
@@ -235,6 +246,9 @@ def parser():
     commands = options.add_subparsers(dest="command", required=True)
     for name in ("read", "ends", "settle"):
         commands.add_parser(name).add_argument("topics", nargs="+")
+    group = commands.add_parser("group")
+    group.add_argument("group")
+    group.add_argument("topic")
     delete = commands.add_parser("delete")
     delete.add_argument("topic")
     for name in ("create", "grow"):
@@ -253,6 +267,8 @@ def parser():
 
 
 def answer(judge, asked):
+    if asked.command == "group":
+        return judge.group(asked.group, asked.topic)
     if asked.command == "delete":
         return judge.delete(asked.topic)
     if asked.command in ("create", "grow"):

@@ -70,6 +70,15 @@ pub struct PartitionEnd {
     pub last_stable_offset: i64,
 }
 
+/// What a consumer group holds of a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct GroupOffset {
+    /// The partition.
+    pub partition: i32,
+    /// The next offset to read; negative when the group has none.
+    pub offset: i64,
+}
+
 /// Whether each payment of a topic is there once, as the judge found it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Once {
@@ -172,6 +181,14 @@ impl Judge {
     /// When the brokers do not answer.
     pub fn ends(&mut self, topic: &str) -> Result<Vec<PartitionEnd>> {
         self.ask(&["ends", topic])
+    }
+
+    /// What a consumer group holds of each partition of a topic.
+    ///
+    /// # Errors
+    /// When the brokers do not answer.
+    pub fn group(&mut self, group: &str, topic: &str) -> Result<Vec<GroupOffset>> {
+        self.ask(&["group", group, topic])
     }
 
     /// Waits until no transaction is open in a topic: the markers of a decided one come a moment after the decision.

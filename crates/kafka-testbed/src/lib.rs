@@ -25,5 +25,6 @@ mod judge;
 
 pub use certificates::Certificates;
 pub use cluster::{Cluster, OpenTransaction, shared};
-pub use judge::{Bytes, Judge, Once, PartitionEnd, Record};
+pub use judge::{Bytes, GroupOffset, Judge, Once, PartitionEnd, Record};
+pub use ports::free_port;
 pub use settings::{Listener, Load, Options};

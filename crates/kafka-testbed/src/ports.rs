@@ -4,11 +4,19 @@ use std::net::TcpListener;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 /// Below the range from which Linux gives ports to clients, so that no connection takes a port between our look and the broker's.
 const FIRST: u32 = 20_000;
 const LAST: u32 = 32_000;
+
+/// A port that nobody listens on, for a program that is started next.
+///
+/// # Errors
+/// When the whole range is taken.
+pub fn free_port() -> Result<u16> {
+    free(1)?.pop().context("a port was asked for, and none found")
+}
 
 /// `count` ports that nobody listens on. Processes begin their search at different places.
 ///

@@ -11,9 +11,9 @@
 
 pub mod codes;
 pub mod settings;
-mod client;
 mod ids;
 mod native;
+mod figures;
 mod message;
 mod source;
 mod sink;

@@ -4,6 +4,7 @@
 //! they pass without a word, except those that would make the two clients behave differently.
 
 mod properties;
+mod client;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +14,7 @@ use staunch_types::{Error, ErrorKind, Result};
 
 use crate::codes;
 
+pub(crate) use client::Client;
 pub use properties::parse_properties;
 
 /// The port where an address names none.

@@ -22,9 +22,9 @@ use serde::Serialize;
 use staunch_api::{Kept, Sink, SinkContext, WriterContext};
 use staunch_types::{Name, Result};
 
-use crate::client::Client;
 use crate::codes::setting;
 use crate::message::{Csv, Encode, Json, MessageDraft, Raw, Text};
+use crate::settings::Client;
 
 pub(crate) use batch::digest_bytes;
 pub use by_hand::{Brokers, Standing, Stray};

@@ -3,13 +3,16 @@
 //! Owns: the description of a source, its settings and their checks.
 //! Follows the data: partitions are found (`enumerator`), fetched by a thread (`fetcher`), decoded in the task (`reader`).
 //!
-//! Partitions are assigned by the engine, positions are in the snapshot: no consumer group decides anything.
+//! Partitions are assigned by the engine, positions are in the snapshot: no consumer group decides anything. One may be told of positions
+//! (`group`); how far the ends are is watched beside (`lag`).
 
 mod partition;
 mod enumerator;
 
 mod fetcher;
 mod reader;
+mod lag;
+mod group;
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -21,9 +24,9 @@ use serde::de::DeserializeOwned;
 use staunch_api::{Assignment, ReaderContext, Source, SourceContext};
 use staunch_types::{Name, Result};
 
-use crate::client::Client;
 use crate::codes::setting;
 use crate::message::{Csv, Decode, Json, Raw, Text};
+use crate::settings::Client;
 
 pub use enumerator::KafkaEnumerator;
 pub use partition::PartitionSplit;
@@ -97,6 +100,8 @@ pub(crate) struct Settings {
     pub(crate) start: StartAt,
     pub(crate) stop: StopAt,
     pub(crate) discovery: Option<Duration>,
+    /// The group that is told how far the job has come.
+    pub(crate) group: Option<String>,
 }
 
 impl KafkaSource<(), ()> {
@@ -130,6 +135,7 @@ impl<T, D: Decode<T>> KafkaSource<T, D> {
             start: StartAt::Earliest,
             stop: StopAt::Never,
             discovery: Some(DISCOVERY),
+            group: None,
         };
         KafkaSource { settings, decode, record: PhantomData }
     }
@@ -169,6 +175,15 @@ impl<T, D: Decode<T>> KafkaSource<T, D> {
         self
     }
 
+    /// Tells this consumer group how far the job has come, whenever an epoch is committed, so that tools such as `kafka-consumer-groups` show
+    /// its lag. The job reads none of it back: its positions are in its checkpoints. A group that cannot be told is counted, and stops
+    /// nothing. Give each source a group of its own, which nobody joins. None unless said otherwise.
+    #[must_use]
+    pub fn group(mut self, group: &str) -> Self {
+        self.settings.group = Some(group.to_owned());
+        self
+    }
+
     /// A setting of the client, by librdkafka's name: of security, fetching, isolation.
     #[must_use]
     pub fn property(mut self, name: &str, value: &str) -> Self {
@@ -189,6 +204,12 @@ impl Settings {
             }
             Topics::Named(_) => {}
             Topics::Pattern(pattern) => drop(whole_name(pattern)?),
+        }
+        if self.group.as_ref().is_some_and(String::is_empty) {
+            return Err(setting(
+                "expected the name of a consumer group, found none",
+                "name the group that is told of positions, or leave it out",
+            ));
         }
         Ok(())
     }
@@ -249,7 +270,7 @@ impl<T: Send + 'static, D: Decode<T>> Source for KafkaSource<T, D> {
 
     fn enumerator(&self, context: &SourceContext, restored: Option<&[u8]>) -> Result<KafkaEnumerator> {
         self.settings.check()?;
-        KafkaEnumerator::new(self.settings.clone(), &context.name, restored)
+        KafkaEnumerator::new(self.settings.clone(), context, restored)
     }
 
     fn reader(&self, context: ReaderContext) -> Result<KafkaReader<T, D>> {

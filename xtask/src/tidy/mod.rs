@@ -13,6 +13,7 @@ mod size;
 mod words;
 mod rings;
 mod errors;
+mod figures;
 mod pages;
 #[cfg(test)]
 mod sample;
@@ -60,6 +61,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         rings::heavy,
         rings::purity,
         errors::codes,
+        figures::figures,
         pages::decisions,
         pages::links,
         pages::glossary,

@@ -41,6 +41,9 @@ struct Options {
     /// Go on at the end of the topic; look for new partitions each so many milliseconds
     #[arg(long)]
     follow: Option<u64>,
+    /// Tell this consumer group how far the job has come
+    #[arg(long)]
+    group: Option<String>,
     /// What goes wrong at which step
     #[arg(long, default_value = "")]
     faults: String,
@@ -76,6 +79,7 @@ fn write(env: &Environment, options: &Options, script: &Arc<Script>) {
         Some(discovery) => source.discovery(Some(Duration::from_millis(discovery))),
         None => source.stop(StopAt::Latest),
     };
+    let source = options.group.iter().fold(source, |source, group| source.group(group));
     let (payments, bad) = env.source_with_dead_letter("in", PacedSource::new(source, options.rate));
     let booked = payments
         .key_by(|payment| payment.account)

@@ -13,6 +13,7 @@ mod outage;
 mod reports;
 mod topics;
 mod kills;
+mod metrics;
 mod command;
 mod verify;
 mod txn;

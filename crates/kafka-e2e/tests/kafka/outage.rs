@@ -1,6 +1,5 @@
 //! Brokers that die at a step, and downtimes longer than the brokers' patience and memory.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -9,26 +8,12 @@ use staunch_kafka::control::Described;
 use staunch_kafka_e2e::job::{Fed, PATIENCE, Start};
 use staunch_kafka_testbed::{Cluster, Options};
 
-use crate::support::{Bed, FED, bed, bed_at, bed_with, breakable, restored_from, slow};
+use crate::support::{Bed, FED, bed, bed_at, bed_with, breakable, restored_from, short, slow, until};
 
 /// How long a job is away whose transactions may be in doubt for two seconds.
 const AWAY: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(100);
 /// The most that a job may need from the return of a broker to its end.
 const BACK_MAX: Duration = Duration::from_secs(60);
-
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < deadline, "never {what}");
-        thread::park_timeout(LOOK);
-    }
-}
-
-/// Transactions time out after two seconds; of one job there are copies.
-fn short(start: Start, journal: bool) -> Start {
-    Start { timeout: Duration::from_secs(2), journal, ..start }
-}
 
 /// With one output.
 const ONE: Fed = Fed { bad: 0, ..FED };

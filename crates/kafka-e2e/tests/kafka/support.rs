@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use staunch_e2e::process::{Finished, Running};
@@ -13,6 +14,8 @@ use tempfile::TempDir;
 
 /// Payments a second of a job that is to last for several checkpoints.
 pub(crate) const SLOW: u64 = 6_000;
+/// Time from one look to the next.
+const LOOK: Duration = Duration::from_millis(100);
 /// What most jobs read.
 pub(crate) const FED: Fed = Fed { payments: 8_000, accounts: 50, bad: 40, partitions: 3 };
 
@@ -57,6 +60,20 @@ pub(crate) fn breakable() -> MutexGuard<'static, Cluster> {
 /// So many tasks, slow, with a script.
 pub(crate) fn slow(parallelism: u32, faults: &str) -> Start {
     Start::with(parallelism).rate(SLOW).faults(faults)
+}
+
+/// Transactions time out after two seconds; perhaps there are copies.
+pub(crate) fn short(start: Start, journal: bool) -> Start {
+    Start { timeout: Duration::from_secs(2), journal, ..start }
+}
+
+/// Waits until something is so.
+pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is() {
+        assert!(Instant::now() < deadline, "never {what}");
+        thread::park_timeout(LOOK);
+    }
 }
 
 impl Bed {

@@ -15,10 +15,10 @@ use staunch_types::{Error, ErrorKind, LedgerId, Name, Result};
 use super::committer::step;
 use super::stored::StoredTransaction;
 use crate::audit::{AuditScope, AuditedOutput, TopicAudit, audit_topics};
-use crate::client::Client;
 use crate::codes;
 use crate::control::{Control, Decision, Described, Ended, Producer};
 use crate::ids::Ids;
+use crate::settings::Client;
 
 /// The setting that names brokers.
 const BROKERS: &str = "bootstrap.servers";

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
-use staunch_api::{CommitPermit, Committable, Committer, Proof, Resolution, SinkContext, SweepScope, Swept, no_copy};
+use staunch_api::{CommitPermit, Committable, Committer, Proof, Resolution, SinkContext, SweepScope, Swept, Term, no_copy};
 use staunch_protocol::transaction::Identity;
 use staunch_protocol::transaction::resolve::{self, MarkReading, Owner, Step, Sweep};
 use staunch_types::{Digest, Error, ErrorKind, Generation, LedgerId, Result};
@@ -215,6 +215,11 @@ impl Committer for KafkaCommitter {
             producer.poll(Duration::ZERO);
         }
         Ok(())
+    }
+
+    fn term(committable: &Committable) -> Option<Term> {
+        let StoredTransaction { started_ms, timeout_ms, .. } = StoredTransaction::decode(&committable.body).ok()?;
+        Some(Term { began_ms: started_ms, ends_ms: started_ms.saturating_add(i64::from(timeout_ms)) })
     }
 
     fn sweep(&mut self, scope: &SweepScope) -> Result<Swept> {

@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use staunch_api::{Committable, Copy, Prepared, WriterContext};
+use staunch_api::{Committable, Copy, Moment, Prepared, WriterContext};
 use staunch_protocol::transaction::Identity;
 use staunch_protocol::transaction::ring::{Config, Effect, Event, Failure, IdNumber, Ring};
 use staunch_types::{Digest, Epoch, Error, ErrorKind, Result, Tick};
@@ -25,9 +25,9 @@ use super::batch::{OutBatch, OutMessage};
 use super::handle::{Handle, STEP};
 use super::stored::{MARKED, Mark, StoredTransaction};
 use super::writer::BATCHES_MAX;
-use crate::codes;
 use crate::control::{Control, Described};
 use crate::ids::Ids;
+use crate::{codes, figures};
 
 /// Orders that may wait: batches, and prepares between them.
 const ORDERS_MAX: usize = 2 * BATCHES_MAX + 8;
@@ -79,6 +79,7 @@ impl ProducerThread {
             waker: context.io.waker().clone(),
             names: Ids::new(&context.job, &context.sink, context.ledger),
             settings,
+            oldest: context.metrics.seconds_since(figures::TRANSACTION_OPEN),
             context,
             inbox,
             outbox,
@@ -127,6 +128,8 @@ struct Work {
     /// Why an effect could not be carried out.
     error: Option<Error>,
     scratch: Vec<u8>,
+    /// Since when the oldest transaction is being written.
+    oldest: Moment,
 }
 
 /// One id of the ring.
@@ -150,6 +153,8 @@ struct Open {
     oldest_ms: Option<i64>,
     /// Nothing more is written; acknowledgements are waited for.
     draining: bool,
+    /// When it began, in milliseconds since 1970, by our clock.
+    began_ms: i64,
 }
 
 impl Work {
@@ -251,6 +256,7 @@ impl Work {
             Effect::Begin { id } => {
                 self.handle(id).begin()?;
                 self.id(id).open = Some(self.open()?);
+                self.show_oldest();
                 Ok(Some(Event::Begun { id }))
             }
             Effect::Write { id } => self.write(id).map(|()| None),
@@ -268,6 +274,7 @@ impl Work {
             }
             Effect::Report { epoch, prepared } => {
                 let committable = prepared.map(|(id, identity)| self.committable(id, epoch, identity)).transpose()?;
+                self.show_oldest();
                 self.answer(Answer::Prepared(Prepared { epoch, committables: committable.into_iter().collect(), carried: Vec::new() }));
                 Ok(None)
             }
@@ -281,13 +288,18 @@ impl Work {
     }
 
     fn open(&mut self) -> Result<Open> {
+        let began_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
         if !self.settings.journal {
-            return Ok(Open::default());
+            return Ok(Open { began_ms, ..Open::default() });
         }
         self.copies += 1;
         let name = format!("g{}-t{}-{}", self.context.generation, self.context.task_index, self.copies);
         let copy = self.context.journal.begin(&name)?;
-        Ok(Open { copy: Some(copy), copy_name: Some(name), ..Open::default() })
+        Ok(Open { copy: Some(copy), copy_name: Some(name), began_ms, ..Open::default() })
+    }
+
+    fn show_oldest(&self) {
+        self.oldest.set(self.ids.iter().filter_map(|id| id.open.as_ref()).map(|open| open.began_ms).min());
     }
 
     fn write(&mut self, id: IdNumber) -> Result<()> {

@@ -13,9 +13,10 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
 use serde::{Deserialize, Serialize};
-use staunch_api::{Discovery, SplitEnumerator};
+use staunch_api::{Discovery, Metrics, Reached, SourceContext, SplitEnumerator};
 use staunch_types::{Error, ErrorKind, Name, Result};
 
+use super::group::{self, GroupTeller};
 use super::partition::{PartitionSplit, TopicId};
 use super::{Settings, StartAt, StopAt, Topics, whole_name};
 use crate::codes;
@@ -32,6 +33,10 @@ pub struct KafkaEnumerator {
     /// Tells where partitions really end, if that is asked: behind transactions that are open now and may be committed yet.
     ends: Option<BaseConsumer>,
     known: Known,
+    name: Name,
+    metrics: Metrics,
+    /// Tells the group, from the first search on.
+    teller: Option<GroupTeller>,
 }
 
 /// What is known already; kept in the checkpoint.
@@ -49,7 +54,7 @@ struct KnownTopic {
 }
 
 impl KafkaEnumerator {
-    pub(super) fn new(settings: Settings, name: &Name, restored: Option<&[u8]>) -> Result<KafkaEnumerator> {
+    pub(super) fn new(settings: Settings, context: &SourceContext, restored: Option<&[u8]>) -> Result<KafkaEnumerator> {
         let known = match restored {
             None => Known::default(),
             Some(bytes) => postcard::from_bytes(bytes).map_err(|error| {
@@ -58,7 +63,8 @@ impl KafkaEnumerator {
                     .remedy("use the version of the program that wrote the checkpoint, or a newer one")
             })?,
         };
-        let mut config = settings.consumer(name, u32::MAX);
+        let (name, metrics) = (context.name.clone(), context.metrics.clone());
+        let mut config = settings.consumer(&name, u32::MAX);
         if let StartAt::Group(group) = &settings.start {
             config.set("group.id", group);
         }
@@ -71,7 +77,15 @@ impl KafkaEnumerator {
             }
         };
         let control = settings.client.control()?;
-        Ok(KafkaEnumerator { settings, control, consumer, ends, known })
+        Ok(KafkaEnumerator { settings, control, consumer, ends, known, name, metrics, teller: None })
+    }
+
+    /// Who tells the group that is to be told, if one is.
+    fn teller(&self) -> Result<Option<GroupTeller>> {
+        let Some(group) = &self.settings.group else { return Ok(None) };
+        let mut config = self.settings.consumer(&self.name, u32::MAX);
+        let consumer = config.set("group.id", group).create().map_err(|error| codes::refused_setting(&error))?;
+        GroupTeller::start(consumer, &self.metrics).map(Some)
     }
 
     /// The offset at which a partition begins for us.
@@ -198,11 +212,25 @@ impl SplitEnumerator for KafkaEnumerator {
                 });
             }
         }
+        if self.teller.is_none() {
+            // Long before there is something to tell: the group's coordinator has to be found. Without a teller nobody is told, no more.
+            self.teller = self.teller().unwrap_or_default();
+        }
         self.known = Known { searched: true, topics: now };
         let state = postcard::to_stdvec(&self.known)
             .map_err(|error| Error::new(ErrorKind::Bug, codes::KAFKA_BUG, "what is known of topics cannot be encoded").cause(error))?;
         let again_after = if self.settings.stop == StopAt::Never { self.settings.discovery } else { None };
         Ok(Discovery { splits, state, again_after })
+    }
+
+    fn hears_commits(&self) -> bool {
+        self.settings.group.is_some()
+    }
+
+    fn committed(&mut self, reached: Reached<PartitionSplit>) {
+        if let Some(teller) = &self.teller {
+            teller.tell(group::positions(&reached));
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 )]
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::task::Waker;
 use std::thread;
@@ -87,12 +88,13 @@ impl Parts {
 }
 
 impl Fetcher {
-    /// Starts the thread; `waker` wakes the task whenever something is there.
+    /// Starts the thread; `waker` wakes the task whenever something is there. Its consumer may be asked questions meanwhile.
     ///
     /// # Errors
     /// `Invalid` for settings that librdkafka refuses.
-    pub(super) fn start(config: &ClientConfig, waker: Waker) -> Result<Fetcher> {
-        let consumer: BaseConsumer = config.create().map_err(|error| codes::refused_setting(&error))?;
+    pub(super) fn start(config: &ClientConfig, waker: Waker) -> Result<(Fetcher, Arc<BaseConsumer>)> {
+        let consumer: Arc<BaseConsumer> = Arc::new(config.create().map_err(|error| codes::refused_setting(&error))?);
+        let shared = Arc::clone(&consumer);
         let queue = Queue::of(&consumer).ok_or_else(|| Error::new(ErrorKind::Bug, codes::KAFKA_BUG, "a consumer has no queue"))?;
         let (orders, inbox) = sync_channel(ORDERS_MAX);
         let (outbox, batches) = sync_channel(BATCHES_MAX);
@@ -100,7 +102,7 @@ impl Fetcher {
         let work = Work { queue, consumer, inbox, outbox, spare, waker, slots: HashMap::new() };
         let thread = thread::Builder::new().name("staunch-kafka-read".into()).spawn(move || work.run());
         let thread = thread.map_err(|error| codes::no_thread(&error))?;
-        Ok(Fetcher { orders, batches, used, thread: Some(thread) })
+        Ok((Fetcher { orders, batches, used, thread: Some(thread) }, shared))
     }
 
     pub(super) fn read(&self, slot: u32, split: PartitionSplit) -> Result<()> {
@@ -145,7 +147,7 @@ impl Drop for Fetcher {
 struct Work {
     /// Declared before the consumer, so that it is gone before that is.
     queue: Queue,
-    consumer: BaseConsumer,
+    consumer: Arc<BaseConsumer>,
     inbox: Receiver<Order>,
     outbox: SyncSender<Result<Fetched>>,
     spare: Receiver<Fetched>,

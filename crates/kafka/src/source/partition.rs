@@ -25,6 +25,13 @@ impl Split for PartitionSplit {
 }
 
 impl PartitionSplit {
+    /// Topic and partition of a split's id.
+    pub(crate) fn place_of(id: &str) -> Option<(&str, i32)> {
+        // Names of topics have no `@`, and may have a `-`.
+        let (topic, partition) = id.split_once('@')?.0.rsplit_once('-')?;
+        Some((topic, partition.parse().ok()?))
+    }
+
     /// The partition, for people.
     pub(crate) fn place(&self) -> String {
         format!("topic={} partition={}", self.topic, self.partition)

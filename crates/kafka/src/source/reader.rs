@@ -6,20 +6,24 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use staunch_api::{Output, ReaderContext, ReaderPhase, Rejected, SourceReader, SplitRead, SplitSnapshot};
+use staunch_api::{Gauge, Output, ReaderContext, ReaderPhase, Rejected, SourceReader, SplitRead, SplitSnapshot};
 use staunch_types::{Digest, Result, Tick, Timestamp};
 
 use super::Settings;
 use super::fetcher::{Fetched, Fetcher};
+use super::lag::{LagWatch, Watch};
 use super::partition::PartitionSplit;
-use crate::codes;
 use crate::message::{Decode, Headers, Message};
+use crate::{codes, figures};
 
 /// Reads Kafka in one task.
 pub struct KafkaReader<T, D> {
     decode: D,
     fetcher: Fetcher,
+    lag: LagWatch,
+    partitions: Gauge,
     open: BTreeMap<u32, Open>,
     batch: Fetched,
     /// Entries of the batch that are done.
@@ -28,6 +32,8 @@ pub struct KafkaReader<T, D> {
     told: Option<u32>,
     /// Slots that wait for their first message: the output is told of them, so that they can count as idle.
     fresh: Vec<u32>,
+    /// Slots whose position has changed and is not shown yet.
+    moved: Vec<u32>,
     ended: Vec<SplitRead>,
     record: PhantomData<fn() -> T>,
 }
@@ -38,9 +44,17 @@ struct Open {
     split: PartitionSplit,
     read_from: i64,
     digest: Digest,
+    watch: Option<Arc<Watch>>,
 }
 
 impl Open {
+    /// Shows the position to whoever watches the lag.
+    fn show(&self) {
+        if let Some(watch) = &self.watch {
+            watch.reached(self.split.position);
+        }
+    }
+
     fn take_read(&mut self) -> Option<SplitRead> {
         let (from, to) = (self.read_from as u64, self.split.position as u64);
         self.read_from = self.split.position;
@@ -50,18 +64,33 @@ impl Open {
 
 impl<T, D: Decode<T>> KafkaReader<T, D> {
     pub(super) fn new(settings: &Settings, decode: D, context: ReaderContext) -> Result<KafkaReader<T, D>> {
-        let fetcher = Fetcher::start(&settings.consumer(&context.name, context.task_index), context.io.waker().clone())?;
+        let config = settings.consumer(&context.name, context.task_index);
+        let (fetcher, consumer) = Fetcher::start(&config, context.io.waker().clone())?;
         Ok(KafkaReader {
             decode,
             fetcher,
+            partitions: context.metrics.gauge(figures::PARTITIONS),
+            lag: LagWatch::start(consumer, context.metrics)?,
             open: BTreeMap::new(),
             batch: Fetched::default(),
             done: 0,
             told: None,
             fresh: Vec::new(),
+            moved: Vec::new(),
             ended: Vec::new(),
             record: PhantomData,
         })
+    }
+
+    fn show_partitions(&self) {
+        self.partitions.set(i64::try_from(self.open.len()).ok());
+    }
+
+    /// Shows the positions that have changed: once for each stretch of messages of one partition.
+    fn show_positions(&mut self) {
+        for slot in self.moved.drain(..).chain(self.told) {
+            self.open.get(&slot).inspect(|open| open.show());
+        }
     }
 
     /// The next batch, if there is one.
@@ -84,26 +113,13 @@ impl<T, D: Decode<T>> KafkaReader<T, D> {
             }
             out.end_split(slot);
             self.told = None;
+            self.show_partitions();
         }
         Ok(())
     }
-}
 
-impl<T: Send + 'static, D: Decode<T>> SourceReader for KafkaReader<T, D> {
-    type Record = T;
-    type Split = PartitionSplit;
-
-    fn add_split(&mut self, slot: u32, split: PartitionSplit) -> Result<()> {
-        let is_read = split.stop.is_none_or(|stop| split.position < stop);
-        if is_read {
-            self.fetcher.read(slot, split.clone())?;
-        }
-        self.fresh.push(slot);
-        self.open.insert(slot, Open { is_read, read_from: split.position, split, digest: Digest::default() });
-        Ok(())
-    }
-
-    fn poll<O: Output<T>>(&mut self, _now: Tick, budget: usize, out: &mut O) -> Result<ReaderPhase> {
+    /// Hands over at most so many records.
+    fn hand_over<O: Output<T>>(&mut self, budget: usize, out: &mut O) -> Result<ReaderPhase> {
         let slots: Vec<u32> = self.open.iter().filter(|(_, open)| open.split.stop.is_some()).map(|(slot, _)| *slot).collect();
         slots.into_iter().try_for_each(|slot| self.end_if_done(slot, out))?;
         for slot in std::mem::take(&mut self.fresh).into_iter().filter(|slot| self.open.contains_key(slot)) {
@@ -125,6 +141,7 @@ impl<T: Send + 'static, D: Decode<T>> SourceReader for KafkaReader<T, D> {
             let Some(parts) = &entry.parts else {
                 // Markers of transactions, and messages of aborted ones, take offsets too.
                 open.split.position = open.split.position.max(entry.offset);
+                open.show();
                 self.end_if_done(slot, out)?;
                 continue;
             };
@@ -136,7 +153,7 @@ impl<T: Send + 'static, D: Decode<T>> SourceReader for KafkaReader<T, D> {
             left -= 1;
             if self.told != Some(slot) {
                 out.begin_split(slot);
-                self.told = Some(slot);
+                self.moved.extend(self.told.replace(slot));
             }
             let bytes = &self.batch.bytes;
             let message = Message {
@@ -159,6 +176,29 @@ impl<T: Send + 'static, D: Decode<T>> SourceReader for KafkaReader<T, D> {
             }
         }
         Ok(ReaderPhase::Ready)
+    }
+}
+
+impl<T: Send + 'static, D: Decode<T>> SourceReader for KafkaReader<T, D> {
+    type Record = T;
+    type Split = PartitionSplit;
+
+    fn add_split(&mut self, slot: u32, split: PartitionSplit) -> Result<()> {
+        let is_read = split.stop.is_none_or(|stop| split.position < stop);
+        if is_read {
+            self.fetcher.read(slot, split.clone())?;
+        }
+        self.fresh.push(slot);
+        let watch = is_read.then(|| self.lag.watch(&split));
+        self.open.insert(slot, Open { is_read, read_from: split.position, split, digest: Digest::default(), watch });
+        self.show_partitions();
+        Ok(())
+    }
+
+    fn poll<O: Output<T>>(&mut self, _now: Tick, budget: usize, out: &mut O) -> Result<ReaderPhase> {
+        let phase = self.hand_over(budget, out);
+        self.show_positions();
+        phase
     }
 
     fn snapshot(&mut self) -> SplitSnapshot<PartitionSplit> {
