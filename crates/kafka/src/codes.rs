@@ -51,6 +51,8 @@ pub const MESSAGE_BAD: &str = "K042";
 pub const TOPIC_CHANGED: &str = "K043";
 /// Topics cannot be looked for.
 pub const DISCOVERY_FAILED: &str = "K044";
+/// Messages are damaged as they are stored.
+pub const BATCH_DAMAGED: &str = "K045";
 /// The brokers did not do what the sink needs.
 pub const WRITE_FAILED: &str = "K050";
 /// A message was refused.

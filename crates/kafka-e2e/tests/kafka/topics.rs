@@ -314,3 +314,33 @@ fn report_41_a_job_that_reads_to_the_end_waits_for_an_open_transaction_below_com
     assert_eq!(copy(environment, source("report-41-in").stop(StopAt::Latest), "report-41").expect("an end"), Reason::Final);
     assert_eq!(texts("report-41-out"), ["committed", "open"]);
 }
+
+/// Flips a byte of a message, on the disk of the broker: brokers hand out what is there.
+fn damage(topic: &str, text: &str) {
+    let segment = format!("broker-1/data/{topic}-0/00000000000000000000.log");
+    let path = shared().folder().join(segment);
+    let mut bytes = std::fs::read(&path).expect("the segment of the partition");
+    let at = bytes.windows(text.len()).position(|found| found == text.as_bytes()).expect("the message");
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).expect("written in place");
+}
+
+/// The client tells of a batch whose checksum is wrong, and then reads it again and again: a job that does not listen stands still in silence.
+#[test]
+fn a_batch_that_is_damaged_on_the_brokers_disk_stops_the_job_and_no_checkpoint_passes_it() {
+    topics(&[("damaged-in", 1), ("damaged-out", 1)]);
+    let writer = producer(None);
+    ["before", "middle", "behind"].iter().for_each(|text| write(&writer, "damaged-in", 0, &[text]));
+    damage("damaged-in", "middle");
+    let folder = folder();
+    for _ in 0..2 {
+        let source = source("damaged-in").stop(StopAt::Latest);
+        let error = copy(environment(folder.path(), 1), source, "damaged").expect_err("a message is missing");
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Corrupt, "K045"), "{error}");
+        assert!(error.to_string().contains("offset 1"), "{error}");
+    }
+    // Brought back, all of it comes through: no checkpoint had passed it.
+    damage("damaged-in", "liddle");
+    copy_to_the_end(folder.path(), "damaged");
+    assert_eq!(texts("damaged-out"), ["before", "behind", "middle"]);
+}

@@ -177,8 +177,9 @@ impl Work {
             let mut failure = None;
             let slots = &self.slots;
             self.queue.take(WAIT, |taken| {
-                if let Err(error) = note(taken, slots, &mut fetched) {
-                    failure.get_or_insert(error);
+                // What comes behind a failure is not handed over: a checkpoint could pass what is missing.
+                if failure.is_none() {
+                    failure = note(taken, slots, &mut fetched).err();
                 }
             });
             if !fetched.entries.is_empty() && !self.send(Ok(fetched)) {
@@ -250,35 +251,44 @@ fn note(taken: Taken<'_>, slots: &HashMap<String, HashMap<i32, u32>>, fetched: &
                 fetched.entries.push(Entry { slot, offset, parts: None });
             }
         }
-        Taken::Error { code: Code::RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, text, topic, partition } => {
-            return Err(Error::new(
-                ErrorKind::Invalid,
-                codes::OFFSET_GONE,
-                format!("the messages that come next are not in the partition any more: {text}"),
-            )
-            .at(format!("topic={topic} partition={partition}"))
-            .data("messages between the position of the checkpoint and the first one that is left were removed before they were read")
-            .remedy("find out how much is missing and get it from elsewhere; lengthen the topic's retention"));
-        }
-        Taken::Error {
-            code:
-                code @ (Code::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART
-                | Code::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC
-                | Code::RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION
-                | Code::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED
-                | Code::RD_KAFKA_RESP_ERR__AUTHENTICATION
-                | Code::RD_KAFKA_RESP_ERR__FATAL),
-            text,
-            topic,
-            partition,
-        } => {
-            return Err(Error::new(ErrorKind::Restart, codes::READ_FAILED, format!("the partition cannot be read: {text}"))
-                .at(format!("topic={topic} partition={partition} code={code:?}"))
-                .data("nothing is lost: reading goes on from the last checkpoint")
-                .remedy("see that the topic exists and that the job may read it"));
-        }
-        // Brokers that are away for a while: librdkafka goes on trying.
-        Taken::Error { .. } => {}
+        Taken::Error { code, text, topic, partition } => return failure(code, &text, &format!("topic={topic} partition={partition}")),
     }
     Ok(())
+}
+
+/// What an error of the client means for the job.
+#[cold]
+fn failure(code: Code, text: &str, place: &str) -> Result<()> {
+    let (kind, our_code, what, data, remedy) = match code {
+        Code::RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET => (
+            ErrorKind::Invalid,
+            codes::OFFSET_GONE,
+            "the messages that come next are not in the partition any more",
+            "messages between the position of the checkpoint and the first one that is left were removed before they were read",
+            "find out how much is missing and get it from elsewhere; lengthen the topic's retention",
+        ),
+        Code::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART
+        | Code::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC
+        | Code::RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION
+        | Code::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED
+        | Code::RD_KAFKA_RESP_ERR__AUTHENTICATION
+        | Code::RD_KAFKA_RESP_ERR__FATAL => (
+            ErrorKind::Restart,
+            codes::READ_FAILED,
+            "the partition cannot be read",
+            "nothing is lost: reading goes on from the last checkpoint",
+            "see that the topic exists and that the job may read it",
+        ),
+        // The client tells of such a batch, and then goes on behind it or asks for it for ever.
+        Code::RD_KAFKA_RESP_ERR__BAD_MSG | Code::RD_KAFKA_RESP_ERR__BAD_COMPRESSION | Code::RD_KAFKA_RESP_ERR__NOT_IMPLEMENTED => (
+            ErrorKind::Corrupt,
+            codes::BATCH_DAMAGED,
+            "messages cannot be read as they are stored",
+            "nothing is passed over: reading goes on from the last checkpoint",
+            "have another replica of the partition lead it, or bring the messages back; then start again",
+        ),
+        // Brokers that are away for a while: librdkafka goes on trying.
+        _ => return Ok(()),
+    };
+    Err(Error::new(kind, our_code, format!("{what}: {text}")).at(format!("{place} code={code:?}")).data(data).remedy(remedy))
 }
