@@ -63,7 +63,7 @@ impl<T, D: Clone> Clone for KafkaSource<T, D> {
 pub enum StartAt {
     /// The first message that there is.
     Earliest,
-    /// After the last message that there is.
+    /// After the last message that there is. A job that ends before its first checkpoint begins again, and then at what is the last one then.
     Latest,
     /// The first message of this time or later, in milliseconds since 1970.
     Timestamp(i64),

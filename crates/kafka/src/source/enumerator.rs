@@ -99,12 +99,14 @@ impl KafkaEnumerator {
             StartAt::Latest => self.watermarks(topic, partition).map(|(_, high)| high),
             StartAt::Offsets(offsets) => offsets.get(&(topic.to_owned(), partition)).map_or_else(earliest, |offset| Ok(*offset)),
             StartAt::Timestamp(time) => {
+                // First: what comes while the time is looked for is of this time or later.
+                let (_, end) = self.watermarks(topic, partition)?;
                 let mut list = TopicPartitionList::new();
                 list.add_partition_offset(topic, partition, Offset::Offset(*time)).map_err(|error| failed(topic, partition, &error))?;
                 let found = self.consumer.offsets_for_times(list, ANSWER).map_err(|error| failed(topic, partition, &error))?;
                 match found.find_partition(topic, partition).map(|found| found.offset()) {
                     Some(Offset::Offset(offset)) => Ok(offset),
-                    _ => self.watermarks(topic, partition).map(|(_, high)| high),
+                    _ => Ok(end),
                 }
             }
             StartAt::Group(_) => {
