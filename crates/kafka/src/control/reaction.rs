@@ -27,7 +27,9 @@ pub(super) enum Reaction {
 pub(super) fn reaction(error: ResponseError) -> Reaction {
     use ResponseError as E;
     match error {
-        E::NotCoordinator | E::CoordinatorNotAvailable | E::BrokerNotAvailable | E::NotLeaderOrFollower => Reaction::FindAgain,
+        E::NotCoordinator | E::CoordinatorNotAvailable | E::BrokerNotAvailable => Reaction::FindAgain,
+        // Of a leader that was just elected, too.
+        E::NotLeaderOrFollower | E::LeaderNotAvailable | E::ReplicaNotAvailable | E::OffsetNotAvailable => Reaction::FindAgain,
         E::CoordinatorLoadInProgress | E::ConcurrentTransactions | E::RequestTimedOut | E::NetworkException | E::NotEnoughReplicas => {
             Reaction::AskAgain
         }
@@ -56,6 +58,9 @@ mod tests {
         for (error, expected) in [
             (E::NotCoordinator, Reaction::FindAgain),
             (E::CoordinatorNotAvailable, Reaction::FindAgain),
+            (E::LeaderNotAvailable, Reaction::FindAgain),
+            (E::ReplicaNotAvailable, Reaction::FindAgain),
+            (E::OffsetNotAvailable, Reaction::FindAgain),
             (E::CoordinatorLoadInProgress, Reaction::AskAgain),
             (E::ConcurrentTransactions, Reaction::AskAgain),
             (E::UnstableOffsetCommit, Reaction::Answer),
