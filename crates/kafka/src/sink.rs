@@ -228,9 +228,15 @@ impl Settings {
         config
     }
 
-    pub(crate) fn producer(&self, id: &str) -> ClientConfig {
-        let mut config =
-            self.client.config(&[("partitioner", "murmur2_random"), ("linger.ms", "5"), ("queue.buffering.max.kbytes", "65536")]);
+    /// Its batches have at most so many bytes, unless the user says otherwise.
+    pub(crate) fn producer(&self, id: &str, batch_bytes_max: u32) -> ClientConfig {
+        let batch = batch_bytes_max.to_string();
+        let mut config = self.client.config(&[
+            ("partitioner", "murmur2_random"),
+            ("linger.ms", "5"),
+            ("queue.buffering.max.kbytes", "65536"),
+            ("batch.size", &batch),
+        ]);
         config.set("transactional.id", id).set("transaction.timeout.ms", self.timeout.as_millis().to_string());
         config
     }

@@ -344,3 +344,21 @@ fn a_batch_that_is_damaged_on_the_brokers_disk_stops_the_job_and_no_checkpoint_p
     copy_to_the_end(folder.path(), "damaged");
     assert_eq!(texts("damaged-out"), ["before", "behind", "middle"]);
 }
+
+/// Clients put messages together up to their own limit, and a broker refuses what is above that of the topic as a whole.
+#[test]
+fn many_messages_come_through_to_a_topic_that_takes_only_small_batches() {
+    use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+    use rdkafka::client::DefaultClientContext;
+    topics(&[("small-in", 1)]);
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", shared().bootstrap()).create().expect("a client");
+    let topic = NewTopic::new("small-out", 1, TopicReplication::Fixed(1)).set("max.message.bytes", "5000");
+    for made in futures_executor::block_on(admin.create_topics([&topic], &AdminOptions::new())).expect("an answer") {
+        made.expect("a topic");
+    }
+    let long: Vec<String> = (10..30).map(|number| format!("{number}{}", "x".repeat(1000))).collect();
+    write(&producer(None), "small-in", 0, &long.iter().map(String::as_str).collect::<Vec<_>>());
+    copy_to_the_end(folder().path(), "small");
+    assert_eq!(texts("small-out"), long);
+}

@@ -5,9 +5,10 @@ use std::time::Duration;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use staunch_api::SinkContext;
-use staunch_types::{Error, ErrorKind, Result};
+use staunch_types::{Error, ErrorKind, Generation, Result};
 
 use super::Settings;
+use super::handle::BATCH_BYTES_MAX;
 use crate::codes::{self, setting};
 use crate::control::{Control, Listed, Operation};
 use crate::ids::{Ids, Of};
@@ -19,7 +20,12 @@ const TIMEOUT_MAX: &str = "transaction.max.timeout.ms";
 
 pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
     // What librdkafka refuses, it refuses here and not in a task.
-    drop(settings.producer("staunch-check").create::<rdkafka::producer::BaseProducer>().map_err(|error| codes::refused_setting(&error))?);
+    drop(
+        settings
+            .producer("staunch-check", BATCH_BYTES_MAX)
+            .create::<rdkafka::producer::BaseProducer>()
+            .map_err(|error| codes::refused_setting(&error))?,
+    );
     outlasts(settings, context)?;
     let mut control = settings.client.control()?;
     for name in &settings.topics {

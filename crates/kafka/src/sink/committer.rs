@@ -14,7 +14,7 @@ use staunch_protocol::transaction::resolve::{self, MarkReading, Owner, Step, Swe
 use staunch_types::{Digest, Error, ErrorKind, Generation, LedgerId, Result};
 
 use super::batch::OutMessage;
-use super::handle::Handle;
+use super::handle::{Handle, batch_bytes_max};
 use super::stored::{MARKED, Rewritten, StoredTransaction};
 use super::{Settings, mark};
 use crate::codes;
@@ -66,7 +66,8 @@ impl KafkaCommitter {
         let copy = stored.copy.as_deref().ok_or_else(|| no_copy(committable))?;
         // Whoever else writes it again uses the same id; taking it over fences them.
         let id = Ids::of_again(&stored.id, &stored.mark.key);
-        let handle = Handle::take_over(&self.settings, id)?;
+        let batch = batch_bytes_max(&mut self.control, &stored.topics);
+        let handle = Handle::take_over(&self.settings, id, batch)?;
         let (reading, held) = mark::look_for(&mut self.control, &stored.mark)?;
         match reading {
             MarkReading::There => return Ok(proof(format!("mark={}", stored.mark.key), &held)),

@@ -17,6 +17,7 @@ use super::Settings;
 use super::batch::OutMessage;
 use super::deliveries::{Deliveries, MARK, Refused};
 use crate::codes;
+use crate::control::Control;
 
 /// How long a broker may take for one step of a transaction.
 pub(super) const STEP: Duration = Duration::from_secs(30);
@@ -27,6 +28,18 @@ const RECONNECT: Duration = Duration::from_millis(20);
 /// How long room in librdkafka's queue is waited for at a time.
 const FULL: Duration = Duration::from_millis(10);
 
+/// Bytes of messages that the client puts together at most, as long as all topics take as many.
+pub(super) const BATCH_BYTES_MAX: u32 = 1_000_000;
+/// The limit of a topic, which holds for a whole batch.
+const TOPIC_BYTES_MAX: &str = "max.message.bytes";
+
+/// How large a batch all these topics take: the client knows only its own limit, and a batch above the topic's is refused with all its messages.
+pub(super) fn batch_bytes_max<'t>(control: &mut Control, topics: impl IntoIterator<Item = &'t String>) -> u32 {
+    // Where the settings may not be read the topic is taken to be like others; if it is not, it says so by refusing.
+    let limit = |topic: &String| control.topic_settings(topic, &[TOPIC_BYTES_MAX]).ok()?.get(TOPIC_BYTES_MAX)?.parse().ok();
+    topics.into_iter().filter_map(limit).fold(BATCH_BYTES_MAX, u32::min).max(1)
+}
+
 /// See the module.
 pub(super) struct Handle {
     pub(super) id: String,
@@ -36,10 +49,12 @@ pub(super) struct Handle {
 
 impl Handle {
     /// Takes a transactional id over: what is open under it is aborted, and whoever else has it is fenced.
-    pub(super) fn take_over(settings: &Settings, id: String) -> Result<Handle> {
+    pub(super) fn take_over(settings: &Settings, id: String, batch_bytes_max: u32) -> Result<Handle> {
         let deliveries = Deliveries::default();
-        let producer: BaseProducer<Deliveries> =
-            settings.producer(&id).create_with_context(deliveries.clone()).map_err(|error| codes::refused_setting(&error))?;
+        let producer: BaseProducer<Deliveries> = settings
+            .producer(&id, batch_bytes_max)
+            .create_with_context(deliveries.clone())
+            .map_err(|error| codes::refused_setting(&error))?;
         let handle = Handle { id, deliveries, producer };
         handle.connect(settings);
         handle.producer.init_transactions(STEP).map_err(|error| handle.failed("take over the transactional id", &error))?;

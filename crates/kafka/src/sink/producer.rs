@@ -22,7 +22,7 @@ use staunch_types::{Digest, Epoch, Error, ErrorKind, Result, Tick};
 
 use super::Settings;
 use super::batch::{OutBatch, OutMessage};
-use super::handle::{Handle, STEP};
+use super::handle::{Handle, STEP, batch_bytes_max};
 use super::stored::{MARKED, Mark, StoredTransaction};
 use super::writer::BATCHES_MAX;
 use crate::control::{Control, Described};
@@ -86,6 +86,7 @@ impl ProducerThread {
             wanted: Arc::downgrade(&wanted),
             ids: (0..RING).map(|_| Id::default()).collect(),
             batch: None,
+            batch_bytes_max: None,
             marks: None,
             copies: 0,
             error: None,
@@ -121,6 +122,8 @@ struct Work {
     ids: Vec<Id>,
     /// Records that wait to be written.
     batch: Option<OutBatch>,
+    /// How large a batch all topics take.
+    batch_bytes_max: Option<u32>,
     /// The topic of marks, and its id.
     marks: Option<(String, String)>,
     /// Copies begun in the journal.
@@ -243,7 +246,9 @@ impl Work {
                 // Whoever was overtaken would leave an open transaction behind that nobody knows of.
                 self.context.lead.confirm()?;
                 let name = self.names.of_task(self.context.generation, self.context.task_index, id.0);
-                self.id(id).handle = Some(Handle::take_over(&self.settings, name)?);
+                let (control, topics) = (&mut self.control, &self.settings.topics);
+                let batch = *self.batch_bytes_max.get_or_insert_with(|| batch_bytes_max(control, topics));
+                self.id(id).handle = Some(Handle::take_over(&self.settings, name, batch)?);
                 Ok(Some(Event::TakenOver { id }))
             }
             Effect::Describe { id } => {
