@@ -53,8 +53,7 @@ impl ProducerContext for Deliveries {
     fn delivery(&self, result: &DeliveryResult<'_>, topic: usize) {
         let mut delivered = self.inside();
         match result {
-            Ok(message) if topic == MARK => delivered.mark = Some((message.partition(), message.offset())),
-            Ok(message) => delivered.add(topic, message.partition(), message.offset()),
+            Ok(message) => delivered.landed(topic, message.topic(), message.partition(), message.offset()),
             Err((error, message)) => {
                 let key = message.key().map(|key| String::from_utf8_lossy(&key[..key.len().min(100)]).into_owned());
                 let bytes = message.payload().map_or(0, <[u8]>::len);
@@ -101,6 +100,18 @@ impl Deliveries {
 }
 
 impl Delivered {
+    /// A batch that was acknowledged, but not to us, is known to be there when it is sent again, and not where: its messages count up from -1.
+    fn landed(&mut self, topic: usize, name: &str, partition: i32, offset: i64) {
+        if offset < 0 {
+            let what = format!("it was acknowledged, and not told where it is: topic={name} partition={partition}");
+            self.refused.get_or_insert(Refused { is_too_large: false, what });
+        } else if topic == MARK {
+            self.mark = Some((partition, offset));
+        } else {
+            self.add(topic, partition, offset);
+        }
+    }
+
     fn add(&mut self, topic: usize, partition: i32, offset: i64) {
         if self.ranges.len() <= topic {
             self.ranges.resize_with(topic + 1, Vec::new);
@@ -111,5 +122,24 @@ impl Delivered {
         }
         let (first, last, messages) = partitions[at].get_or_insert((offset, offset, 0));
         (*first, *last, *messages) = ((*first).min(offset), (*last).max(offset), *messages + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_acknowledged_without_a_place_fails_its_transaction() {
+        let deliveries = Deliveries::default();
+        deliveries.inside().landed(0, "out", 2, 7);
+        deliveries.inside().landed(MARK, "marks", 0, 3);
+        assert_eq!((deliveries.mark(), deliveries.refused().map(|refused| refused.what)), (Some((0, 3)), None));
+        for topic in [0, MARK] {
+            deliveries.clear();
+            (-1..2).for_each(|offset| deliveries.inside().landed(topic, "out", 1, offset));
+            let refused = deliveries.refused().expect("its places are not known");
+            assert!(!refused.is_too_large && refused.what.contains("topic=out partition=1"), "{}", refused.what);
+        }
     }
 }
