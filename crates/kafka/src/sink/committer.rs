@@ -61,7 +61,8 @@ impl KafkaCommitter {
         Ok(next)
     }
 
-    /// Writes the messages of a copy in a transaction of its own, which nobody else may have open, and commits it.
+    /// Writes the messages of a copy, to the topics that the sink had then, in a transaction of its own, which nobody else may have open, and
+    /// commits it.
     fn write_again(&mut self, committable: &Committable, stored: &StoredTransaction) -> Result<Proof> {
         let copy = stored.copy.as_deref().ok_or_else(|| no_copy(committable))?;
         // Whoever else writes it again uses the same id; taking it over fences them.
@@ -90,7 +91,7 @@ impl KafkaCommitter {
                 let message: OutMessage<'_> = postcard::from_bytes(message).map_err(|error| copy_changed(copy, &error.to_string()))?;
                 message.digest_bytes(&mut scratch);
                 digest.add(&scratch);
-                handle.send(&self.settings.topics, &message)?;
+                handle.send(&stored.topics, &message)?;
                 from += 4 + length;
             }
             rest.drain(..from);
@@ -99,7 +100,7 @@ impl KafkaCommitter {
             return Err(copy_changed(copy, &format!("expected records={}, found records={}", stored.digest.records, digest.records)));
         }
         handle.drain()?;
-        let rewritten = self.rewritten(&handle)?;
+        let rewritten = self.rewritten(&handle, &stored.topics)?;
         let place = rewritten.encode()?;
         handle.send_mark(&stored.mark.topic, &stored.mark.key, &place)?;
         handle.finish()?;
@@ -107,13 +108,13 @@ impl KafkaCommitter {
     }
 
     /// Where the messages are that an open transaction of ours was just given.
-    fn rewritten(&mut self, handle: &Handle) -> Result<Rewritten> {
+    fn rewritten(&mut self, handle: &Handle, topics: &[String]) -> Result<Rewritten> {
         let described = self.control.describe_transaction(&handle.id)?;
         let Described::Known(Transaction { producer, .. }) = described else {
             let what = "the transaction that writes a lost one again is not known to its coordinator";
             return Err(Error::new(ErrorKind::Retry, codes::TRANSACTION_GONE, what).at(format!("transactional id={}", handle.id)));
         };
-        let ranges = handle.deliveries.ranges(&self.settings.topics);
+        let ranges = handle.deliveries.ranges(topics);
         Ok(Rewritten { id: handle.id.clone(), producer_id: producer.id, producer_epoch: producer.epoch, ranges })
     }
 

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use staunch_api::testkit::{ImmediateDoor, MemoryFiles, MemoryStore, SinkCase, check_sink};
-use staunch_api::{Committable, Committer as _, Resolution, Sink as _, SinkWriter, SweepScope};
+use staunch_api::testkit::{ImmediateDoor, MemoryFiles, MemoryStore, SinkCase, check_sink, permit};
+use staunch_api::{Committable, Committer as _, Resolution, Sink as _, SinkContext, SinkWriter, SweepScope};
 use staunch_kafka::control::{Decision, Described, Ended, TransactionPhase};
 use staunch_kafka::{KafkaSink, Text};
 use staunch_kafka_testbed::{Cluster, Options, shared};
@@ -234,4 +234,34 @@ fn a_record_in_a_shared_topic_waits_for_the_transactions_of_others() {
     assert_eq!(judge.read("side").expect("records"), [], "committed, and yet not readable");
     stuck.abort();
     assert_eq!(committed(&mut judge, "side"), ["a mark"]);
+}
+
+/// Messages in a copy name their topic by its number among those that the sink had then.
+#[test]
+fn lost_output_is_written_again_to_the_topics_that_it_was_for_also_when_the_sink_has_others_now() {
+    let mut judges = ["topics-of-then", "topics-of-now"].map(|topic| judged_topic(shared(), topic));
+    let (files, store) = (Arc::new(MemoryFiles::default()), Arc::new(MemoryStore::default()));
+    let record = |number: u64| number.to_string();
+    let asked = RefCell::new(control(shared()));
+    let wait = || drop(asked.borrow_mut().cluster().expect("an answer"));
+    let case = |topics: &[&str]| {
+        let sink = KafkaSink::with(&shared().bootstrap(), topics, Text).journal();
+        let mut case = SinkCase::new(sink, files.clone(), store.clone(), &record, &Vec::new);
+        case.wait = &wait;
+        case.job = Name::new("topics-of-then").expect("a name");
+        case
+    };
+    let then = case(&["topics-of-then"]);
+    let mut writer = ready(&then, 1);
+    let lost = prepared(&then, &mut writer, 1);
+    drop(writer);
+    for listed in control(shared()).list_transactions("staunch+topics-of-then+").expect("an answer") {
+        Writer::open(shared(), &listed.transactional_id, 60_000);
+    }
+    let now = case(&["topics-of-now", "topics-of-then"]);
+    is_lost(&now, &lost);
+    let proof = now.committer(9).resend(&lost, &permit(Epoch(1), Generation(9))).expect("written again");
+    assert!(proof.text.contains("topics-of-then[0]"), "{proof:?}");
+    let found = [0, 1].map(|number: usize| committed(&mut judges[number], ["topics-of-then", "topics-of-now"][number]));
+    assert_eq!(found, [vec!["1".to_owned()], vec![]]);
 }
