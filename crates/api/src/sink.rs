@@ -81,7 +81,7 @@ pub struct SinkContext {
     pub job: Name,
     /// Name of the sink.
     pub sink: Name,
-    /// The present generation.
+    /// The present generation; before one is claimed, the newest of the ledger.
     pub generation: Generation,
     /// Files.
     pub file_system: Arc<dyn FileSystem>,
@@ -93,6 +93,8 @@ pub struct SinkContext {
     pub interval: Duration,
     /// A person has said that no other job with a sink of this name runs: what such a one has open may be aborted.
     pub takes_over: bool,
+    /// A person goes on without what is lost; also without that of which nobody can know.
+    pub accepts_lost: bool,
 }
 
 /// What a writer works with.

@@ -77,6 +77,7 @@ impl<'c, S: Sink> SinkCase<'c, S> {
             ledger: Some(LEDGER),
             interval: Duration::from_secs(1),
             takes_over: false,
+            accepts_lost: false,
         }
     }
 

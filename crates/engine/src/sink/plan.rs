@@ -23,6 +23,7 @@ pub fn sink_context(config: &RunConfig, world: &World, store: &Arc<dyn Checkpoin
         ledger: None,
         interval: config.interval,
         takes_over: config.take_over.contains(sink),
+        accepts_lost: config.accept_lost.contains(sink),
     }
 }
 

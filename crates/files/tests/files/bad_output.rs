@@ -281,6 +281,7 @@ fn settings_that_cannot_work_are_refused() {
             ledger: None,
             interval: std::time::Duration::from_secs(1),
             takes_over: false,
+            accepts_lost: false,
         };
         assert_error(&sink.check(&context).expect_err(text), "F008", &[text]);
         assert_error(&writer(&sink, &files).err().expect(text), "F008", &[text]);

@@ -188,6 +188,9 @@ impl Committer for KafkaCommitter {
             Step::Lost { evidence } => Ok(Resolution::Lost { evidence: format!("{evidence}: {}", stored.describe()) }),
             Step::AskMark => Err(not_known(&stored, "the mark was not looked for")),
             Step::AskAgain { why } => Err(not_known(&stored, &why)),
+            Step::Unknowable { why } if self.context.accepts_lost => {
+                Ok(Resolution::Lost { evidence: format!("nobody can know, and that is accepted: {why}: {}", stored.describe()) })
+            }
             Step::Unknowable { why } => Err(unknowable(&stored, &why)),
         }
     }

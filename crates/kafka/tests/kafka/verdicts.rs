@@ -218,6 +218,11 @@ fn what_nobody_can_know_is_not_called_lost() {
         }
         let error = case.committer(9).resolve(&one).expect_err("nobody knows");
         assert_eq!((error.code(), error.kind()), ("K030", ErrorKind::Corrupt), "{error}");
+        assert!(error.to_string().contains("--accept-lost"), "{error}");
+        // Who does as the message says comes on.
+        let accepts = SinkContext { accepts_lost: true, ..case.context(9) };
+        let found = case.sink.committer(accepts).and_then(|mut committer| committer.resolve(&one)).expect("accepted");
+        assert!(matches!(found, Resolution::Lost { .. }), "{found:?}");
     });
 }
 
