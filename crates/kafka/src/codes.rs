@@ -75,6 +75,10 @@ pub const NOT_KNOWN_YET: &str = "K058";
 pub const TOPIC_MISSING: &str = "K059";
 /// A message is larger than the topic or the client allows.
 pub const MESSAGE_TOO_LARGE: &str = "K066";
+/// The job has gone on with another ledger than this one.
+pub const LEDGER_OLD: &str = "K067";
+/// The topic of marks may delete marks.
+pub const MARKS_NOT_KEPT: &str = "K068";
 /// A newer generation has taken a transactional id over.
 pub const FENCED: &str = "K060";
 /// A line of a file with settings cannot be used.

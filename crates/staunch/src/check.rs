@@ -10,7 +10,7 @@ use staunch_engine::cluster::RunConfig;
 use staunch_engine::job::{Head, OperatorKind, Plan, Settings};
 use staunch_engine::runtime::World;
 use staunch_engine::sink::sink_context;
-use staunch_types::{Error, LedgerId, Name, Result};
+use staunch_types::{Error, Generation, LedgerId, Name, Result};
 
 use crate::progress::TIME_HAS_ENDED;
 use crate::run;
@@ -29,7 +29,7 @@ pub(crate) fn check(
 ) -> Result<()> {
     let mut report = Report { out, first: None };
     report.line("ok", &format!("plan: {} chains, {} tasks", plan.chains.len(), plan.tasks()));
-    let ledger = store(job, plan, settings, world, &mut report);
+    let (ledger, generation) = store(job, plan, settings, world, &mut report);
     let root = settings.checkpoint_directory.clone().unwrap_or_default();
     let own: Arc<dyn CheckpointStore> = Arc::new(LocalStore::new(Arc::clone(&world.file_system), &root, "check"));
     let config = RunConfig { job: job.clone(), ..settings.run.clone() };
@@ -37,7 +37,7 @@ pub(crate) fn check(
         report.answer("http", listens.map(|address| format!("it can listen at {address}")));
     }
     for sink in plan.sinks.values() {
-        let context = SinkContext { ledger, ..sink_context(&config, world, &own, &sink.name) };
+        let context = SinkContext { ledger, generation, ..sink_context(&config, world, &own, &sink.name) };
         let what = format!("sink {}: {}", sink.name, sink.description);
         report.answer(&what, (sink.check)(&context).map(|()| String::new()).map_err(|e| e.at(format!("sink={}", sink.name))));
     }
@@ -56,17 +56,17 @@ pub(crate) fn check(
     report.first.map_or(Ok(()), Err)
 }
 
-/// Looks at the checkpoints; what tells their ledger from others, if it is begun.
-fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &mut Report<'_>) -> Option<LedgerId> {
+/// Looks at the checkpoints; what tells their ledger from others, if it is begun, and its newest generation.
+fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &mut Report<'_>) -> (Option<LedgerId>, Generation) {
     if settings.checkpoint_directory.is_none() {
         report.line("warn", "checkpoints: there is no directory, so the job does not survive a crash; --checkpoint-dir gives it one");
-        return Some(LedgerId::default());
+        return (Some(LedgerId::default()), Generation::default());
     }
     let opened = match run::open(settings, job, world) {
         Ok(opened) => opened,
         Err(error) => {
             report.answer("checkpoint store", Err(error));
-            return None;
+            return (None, Generation::default());
         }
     };
     let address = opened.catalog.store().describe();
@@ -77,7 +77,7 @@ fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &m
     report.answer(&format!("checkpoint store {address}"), probed);
     let names: Vec<(Name, &'static str)> = plan.sinks.values().map(|s| (s.name.clone(), s.kind)).collect();
     let loaded = opened.catalog.load(settings.run.restore, &SinkNames::new(names));
-    let ledger = loaded.as_ref().ok().and_then(|loaded| loaded.ledger);
+    let known = loaded.as_ref().map_or((None, Generation::default()), |loaded| (loaded.ledger, loaded.facts.generation));
     let told = loaded.map(|loaded| match &loaded.restored {
         Some(record) => {
             let ended = if record.reason.ends_time() && has_event_time(plan) { format!(", which {TIME_HAS_ENDED}") } else { String::new() };
@@ -86,7 +86,7 @@ fn store(job: &Name, plan: &Plan, settings: &Settings, world: &World, report: &m
         None => "the job begins with its input".into(),
     });
     report.answer("checkpoint", told);
-    ledger
+    known
 }
 
 fn has_event_time(plan: &Plan) -> bool {

@@ -252,7 +252,7 @@ impl Master {
             // Before the outside is asked for anything: it may be away, and what is in doubt is so all the same.
             figures.found(&loaded, clock.now(), clock.wall_ms());
             for (check, mut context) in checks.into_iter().filter(|_| check) {
-                context.ledger = loaded.ledger;
+                (context.ledger, context.generation) = (loaded.ledger, loaded.facts.generation);
                 check(&context).map_err(|e| e.at(format!("sink={}", context.sink)))?;
             }
             let mut enumerators = BTreeMap::new();

@@ -17,6 +17,8 @@ use crate::ids::{Ids, Of};
 const ANSWER: Duration = Duration::from_secs(15);
 /// The broker's limit of the timeout of transactions.
 const TIMEOUT_MAX: &str = "transaction.max.timeout.ms";
+/// What a topic does with what is old.
+const CLEANUP: &str = "cleanup.policy";
 
 pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
     // What librdkafka refuses, it refuses here and not in a task.
@@ -73,6 +75,7 @@ pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
                     return Err(not_allowed(settings, &marks, word));
                 }
             }
+            keeps_marks(&mut control, settings, &marks)?;
         }
     }
     // Whoever may do this may also write under the other ids, and the brokers have taken the timeout.
@@ -80,10 +83,38 @@ pub(super) fn check(settings: &Settings, context: &SinkContext) -> Result<()> {
     if context.takes_over { Ok(()) } else { rivals(&mut control, settings, context) }
 }
 
+/// A mark is kept until its commit is recorded, however long that takes: retention must not remove it before.
+fn keeps_marks(control: &mut Control, settings: &Settings, marks: &str) -> Result<()> {
+    let found = match control.topic_settings(marks, &[CLEANUP]) {
+        Ok(found) => found,
+        // Then nobody can tell.
+        Err(error) if error.code() == codes::NOT_ALLOWED => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match found.get(CLEANUP) {
+        Some(policy) if policy != "compact" => {
+            let what = format!("the topic of marks has {CLEANUP}={policy:?}, so that marks may be deleted while they are needed");
+            Err(Error::new(ErrorKind::Invalid, codes::MARKS_NOT_KEPT, what)
+                .at(format!("topic={marks} brokers={}", settings.client.brokers))
+                .data("nothing was started")
+                .remedy(format!("give it {CLEANUP}=compact, with kafka-configs")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Looks for another job whose sink has the same names. Brokers remember ids for a week, unless they are set otherwise.
 fn rivals(control: &mut Control, settings: &Settings, context: &SinkContext) -> Result<()> {
-    let ids = Ids::new(&context.job, &context.sink, context.ledger.unwrap_or_default());
+    let ledger = context.ledger.unwrap_or_default();
+    let ids = Ids::new(&context.job, &context.sink, ledger);
     let all = control.list_transactions(&Ids::of_sink(&context.job, &context.sink))?;
+    let newest = all.iter().filter_map(|listed| match ids.owner(&listed.transactional_id) {
+        Of::Ours(generation) => generation.filter(|_| !ledger.is_temporary()),
+        Of::Other(_) | Of::Nobody => None,
+    });
+    if let Some(newest) = newest.max().filter(|newest| *newest > context.generation) {
+        return Err(went_on_elsewhere(settings, context, newest));
+    }
     // Once it has written, what others had written before is known to it.
     let is_first = !context.ledger.is_some_and(|_| all.iter().any(|listed| matches!(ids.owner(&listed.transactional_id), Of::Ours(_))));
     for Listed { transactional_id, phase, .. } in all {
@@ -107,6 +138,23 @@ fn rivals(control: &mut Control, settings: &Settings, context: &SinkContext) -> 
         )));
     }
     Ok(())
+}
+
+/// The ledger was copied, or brought back from an older copy, and the job went on with another one: what followed would be written once more.
+fn went_on_elsewhere(settings: &Settings, context: &SinkContext, newest: Generation) -> Error {
+    let own = context.generation;
+    Error::new(
+        ErrorKind::Invalid,
+        codes::LEDGER_OLD,
+        format!("generation {newest} of this job has written to these brokers, and its ledger ends with generation {own}"),
+    )
+    .at(format!("job={} sink={} brokers={}", context.job, context.sink, settings.client.brokers))
+    .data("nothing was started; what was written since then would be written a second time")
+    .remedy(format!(
+        "start the job with the checkpoint directory that it went on with; if another start of it has just begun, start again; if that directory \
+         is gone for good and nothing of it runs, start with `--take-over {}`: what it wrote stays",
+        context.sink
+    ))
 }
 
 /// A transaction is open from the first record of its epoch to the commit, which may be made after the downtime.

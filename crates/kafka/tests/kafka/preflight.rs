@@ -52,6 +52,33 @@ fn report_08_a_job_of_the_same_name_is_refused_and_the_first_one_goes_on() {
 }
 
 #[test]
+fn a_copy_of_a_ledger_that_others_went_on_with_is_refused() {
+    with_case(shared(), "copied", MINUTE, |case| {
+        let of = |generation: u64| SinkContext { generation: Generation(generation), ..case.context(1) };
+        // The job went on from its third start; a copy of its directory knows of two.
+        let mut writer = ready(case, 3);
+        let output = prepared(case, &mut writer, 1);
+        case.commit(3, &[output]);
+        case.sink.check(&of(3)).expect("it is this one");
+        for _ in 0..2 {
+            refused(&case.sink.check(&of(2)).expect_err("a copy"), "K067", &["generation 3", "generation 2", "--take-over sink"]);
+        }
+        case.sink.check(&SinkContext { takes_over: true, ..of(2) }).expect("a person knows better");
+    });
+}
+
+#[test]
+fn a_topic_of_marks_that_forgets_is_refused() {
+    let _judge = judged_topic(shared(), "forgetful");
+    // Made by hand, with the policy that topics have unless they are made otherwise.
+    let _marks = judged_topic(shared(), "forgetful-marks");
+    let sink = KafkaSink::text(&shared().bootstrap(), "forgetful").mark_topic("forgetful-marks");
+    let case = SinkCase::new(sink, Arc::new(MemoryFiles::default()), Arc::new(MemoryStore::default()), &|n| n.to_string(), &Vec::new);
+    let error = case.sink.check(&case.context(1)).expect_err("marks would be deleted");
+    refused(&error, "K068", &["forgetful-marks", "cleanup.policy", "\"delete\""]);
+}
+
+#[test]
 fn what_a_job_without_a_checkpoint_directory_left_open_is_aborted_by_its_next_start() {
     with_case(shared(), "temporary", MINUTE, |case| {
         let of_it = WriterContext { ledger: LedgerId::default(), ..case.writer_context(1, 0, ImmediateDoor) };
