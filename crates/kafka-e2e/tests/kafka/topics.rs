@@ -362,3 +362,35 @@ fn many_messages_come_through_to_a_topic_that_takes_only_small_batches() {
     copy_to_the_end(folder().path(), "small");
     assert_eq!(texts("small-out"), long);
 }
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
+}
+
+/// Both would write what came after the copy was made.
+#[test]
+fn a_job_that_went_on_with_a_copy_of_its_checkpoints_is_not_started_with_the_original() {
+    topics(&[("original-in", 1), ("original-out", 1)]);
+    let (writer, original, moved) = (producer(None), folder(), folder());
+    write(&writer, "original-in", 0, &["first"]);
+    copy_until(original.path(), "original", source("original-in"), (1, 1), || {});
+    copy_folder(original.path(), moved.path());
+    write(&writer, "original-in", 0, &["second"]);
+    copy_until(moved.path(), "original", source("original-in"), (1, 1), || {});
+    for _ in 0..2 {
+        let error = copy(environment(original.path(), 1), source("original-in").stop(StopAt::Latest), "original").expect_err("refused");
+        assert_eq!((error.kind(), error.code()), (ErrorKind::Invalid, "K067"), "{error}");
+    }
+    write(&writer, "original-in", 0, &["third"]);
+    copy_until(moved.path(), "original", source("original-in"), (1, 1), || {});
+    assert_eq!(texts("original-out"), ["first", "second", "third"]);
+}
