@@ -43,7 +43,7 @@ pub(crate) fn run(place: &Place, row: &Row) -> Result<()> {
         Kind::Copy => copy(&environment, place, stop),
         Kind::Window => windows(&environment, place, stop),
     }
-    environment.execute("bench").map(drop).map_err(|error| anyhow!("{error}"))
+    environment.execute(&place.output).map(drop).map_err(|error| anyhow!("{error}"))
 }
 
 /// Where the partitions end when so many records are in all of them, dealt out in turn.
