@@ -66,7 +66,8 @@ fn report_08_the_same_job_started_a_second_time_is_refused_and_the_first_goes_on
     second.root = bed.job.root.join("second");
     let refused = |start: &Start| {
         let finished = second.run(start).and_then(|finished| finished.expect(4)).unwrap_or_else(|error| panic!("{error:#}"));
-        for needed in ["K065", "another job named report-08", "--take-over", "nothing of the other job was touched"] {
+        for needed in ["K065", "another job named report-08", "--take-over", "writes a second time", "nothing of the other job was touched"]
+        {
             assert!(finished.errors.contains(needed), "\"{needed}\" is not in: {}", finished.errors);
         }
     };

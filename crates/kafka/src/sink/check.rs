@@ -133,7 +133,8 @@ fn rivals(control: &mut Control, settings: &Settings, context: &SinkContext) -> 
         .data("nothing was started, and nothing of the other job was touched")
         .remedy(format!(
             "if it is another job, give one of them another name; if it was this job, start it with the checkpoint directory that it had; if that \
-             is gone for good and nothing of it runs, start with `--take-over {}`: what it left open is aborted, and what it wrote stays",
+             is gone for good and nothing of it runs, start with `--take-over {}`, all of its sinks separated by commas: what it left open is \
+             aborted, and what it wrote stays, so what this job reads again it writes a second time",
             context.sink
         )));
     }
