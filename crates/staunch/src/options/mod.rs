@@ -58,12 +58,12 @@ pub struct JobOptions {
     #[arg(long, value_name = "N", env = "STAUNCH_PARALLELISM")]
     parallelism: Option<String>,
 
-    /// Directory of checkpoints, as path or file:///…; each job has a folder of its own in it [default: none; the job does not survive
-    /// a crash]
+    /// Directory of checkpoints, as path or file:///…; each job has a folder of its own in it [default: what the program says;
+    /// without any, the job does not survive a crash]
     #[arg(long, value_name = "URL", env = "STAUNCH_CHECKPOINT_DIR")]
     checkpoint_dir: Option<String>,
 
-    /// Time from one checkpoint to the next, such as 500ms, 10s, 5m [default: 10s]
+    /// Time from one checkpoint to the next, such as 500ms, 10s, 5m [default: what the program says, or 10s]
     #[arg(long, value_name = "TIME", env = "STAUNCH_CHECKPOINT_INTERVAL")]
     checkpoint_interval: Option<String>,
 
@@ -79,7 +79,8 @@ pub struct JobOptions {
     #[arg(long, value_name = "SINK", env = "STAUNCH_ACCEPT_LOST", value_delimiter = ',')]
     accept_lost: Vec<String>,
 
-    /// Abort what another job of this name has open at the sink, which does not run any more; several, or separated by commas
+    /// Abort what another job of this name has open at the sink, which does not run any more, and write there; what it wrote stays, and
+    /// what is read again is written a second time; several, or separated by commas
     #[arg(long, value_name = "SINK", env = "STAUNCH_TAKE_OVER", value_delimiter = ',')]
     take_over: Vec<String>,
 

@@ -20,7 +20,7 @@ fn help_lists_every_option_with_its_variable_and_default() {
         let variable = format!("STAUNCH_{}", option.to_uppercase().replace('-', "_"));
         assert!(help.out.contains(&format!("--{option}")) && help.out.contains(&variable), "{option} in\n{}", help.out);
     }
-    for default in ["[default: the number of cores]", "[default: 10s]", "[default: latest]", "[default: run]"] {
+    for default in ["[default: the number of cores]", "[default: what the program says, or 10s]", "[default: latest]", "[default: run]"] {
         assert!(help.out.contains(default), "{default} in\n{}", help.out);
     }
 }
