@@ -3,10 +3,13 @@
 //! Owns: the views of a message that is read and of one that is written; the ready-made formats.
 //! Does not own: where messages come from or go.
 
+use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::native::Taken;
 
 /// A message as it was read. All parts may be absent, as in Kafka: a null value is not an empty one.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +30,28 @@ pub struct Message<'a> {
     pub headers: Headers<'a>,
 }
 
-/// The headers of a message, in order; names may repeat.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Headers<'a> {
-    bytes: &'a [u8],
+/// The headers of a message, in order; names may repeat. They are looked up when asked for.
+#[derive(Clone, Copy, Default)]
+pub struct Headers<'a>(Held<'a>);
+
+#[derive(Clone, Copy)]
+enum Held<'a> {
+    /// As [`push_header`] has written them.
+    Bytes(&'a [u8]),
+    /// In a message of librdkafka.
+    Taken(&'a Taken),
+}
+
+impl Default for Held<'_> {
+    fn default() -> Self {
+        Held::Bytes(&[])
+    }
+}
+
+impl fmt::Debug for Headers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 /// A header: its name, and its value, which may be null.
@@ -42,17 +63,28 @@ const NULL: u32 = u32::MAX;
 impl<'a> Headers<'a> {
     /// Headers that [`push_header`] has written.
     pub(crate) fn new(bytes: &'a [u8]) -> Headers<'a> {
-        Headers { bytes }
+        Headers(Held::Bytes(bytes))
+    }
+
+    /// Those of a message that was just read.
+    pub(crate) fn of(taken: &'a Taken) -> Headers<'a> {
+        Headers(Held::Taken(taken))
     }
 
     /// All headers in order.
     pub fn iter(self) -> impl Iterator<Item = Header<'a>> {
-        let mut rest = self.bytes;
-        std::iter::from_fn(move || {
-            let name = take(&mut rest)?.unwrap_or_default();
-            let value = take(&mut rest)?;
-            // Written from a `&str`, or replaced when it was read.
-            Some((std::str::from_utf8(name).unwrap_or_default(), value))
+        let (mut held, mut number) = (self.0, 0);
+        std::iter::from_fn(move || match &mut held {
+            Held::Bytes(rest) => {
+                let name = take(rest)?.unwrap_or_default();
+                let value = take(rest)?;
+                // Written from a `&str`.
+                Some((std::str::from_utf8(name).unwrap_or_default(), value))
+            }
+            Held::Taken(taken) => {
+                number += 1;
+                taken.header(number - 1)
+            }
         })
     }
 

@@ -26,12 +26,14 @@ use staunch_types::{Error, ErrorKind, Result};
 
 use super::partition::PartitionSplit;
 use crate::codes;
-use crate::native::{Queue, Taken};
+use crate::native::{Queue, Taken, TopicHandle, What};
 
 /// Batches that may wait for the task.
 const BATCHES_MAX: usize = 4;
 /// Splits that may wait for the thread.
 const ORDERS_MAX: usize = 4096;
+/// How long messages that are still held are waited for at a time, at the end.
+const HELD: Duration = Duration::from_millis(5);
 /// How long the thread waits for messages before it looks for orders.
 const WAIT: Duration = Duration::from_millis(50);
 
@@ -51,40 +53,15 @@ enum Order {
 /// Messages that were fetched together.
 #[derive(Default)]
 pub(super) struct Fetched {
-    pub(super) bytes: Vec<u8>,
     pub(super) entries: Vec<Entry>,
+    /// Tells the thread that messages of its consumer are still held.
+    _held: Option<Arc<()>>,
 }
 
 /// A message, or the end of a partition for now.
 pub(super) struct Entry {
     pub(super) slot: u32,
-    pub(super) offset: i64,
-    pub(super) parts: Option<Parts>,
-}
-
-/// Where the parts of a message lie in the bytes of its batch.
-pub(super) struct Parts {
-    pub(super) timestamp: Option<i64>,
-    start: u32,
-    key_end: u32,
-    value_end: u32,
-    headers_end: u32,
-    has_key: bool,
-    has_value: bool,
-}
-
-impl Parts {
-    pub(super) fn key<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        self.has_key.then(|| &bytes[self.start as usize..self.key_end as usize])
-    }
-
-    pub(super) fn value<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        self.has_value.then(|| &bytes[self.key_end as usize..self.value_end as usize])
-    }
-
-    pub(super) fn headers<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        &bytes[self.value_end as usize..self.headers_end as usize]
-    }
+    pub(super) taken: Taken,
 }
 
 impl Fetcher {
@@ -99,7 +76,8 @@ impl Fetcher {
         let (orders, inbox) = sync_channel(ORDERS_MAX);
         let (outbox, batches) = sync_channel(BATCHES_MAX);
         let (used, spare) = sync_channel(BATCHES_MAX);
-        let work = Work { queue, consumer, inbox, outbox, spare, waker, slots: HashMap::new() };
+        let (slots, held) = (HashMap::new(), Arc::new(()));
+        let work = Work { queue, consumer, inbox, outbox, spare, waker, slots, taken: Vec::new(), held };
         let thread = thread::Builder::new().name("staunch-kafka-read".into()).spawn(move || work.run());
         let thread = thread.map_err(|error| codes::no_thread(&error))?;
         Ok((Fetcher { orders, batches, used, thread: Some(thread) }, shared))
@@ -130,9 +108,9 @@ impl Fetcher {
         }
     }
 
-    /// Gives a batch back, for its memory.
+    /// Gives a batch back: its messages are librdkafka's, and freeing them takes time.
     pub(super) fn give_back(&self, batch: Fetched) {
-        // When enough are there, this one is freed.
+        // When enough are there, this one is freed here.
         drop(self.used.try_send(batch));
     }
 }
@@ -153,11 +131,26 @@ struct Work {
     spare: Receiver<Fetched>,
     waker: Waker,
     /// Topic to partitions to slot.
-    slots: HashMap<String, HashMap<i32, u32>>,
+    slots: Slots,
+    /// What came out of the queue.
+    taken: Vec<Taken>,
+    /// Shared with each batch that is not given back yet.
+    held: Arc<()>,
 }
+
+type Slots = HashMap<String, HashMap<i32, u32>>;
 
 impl Work {
     fn run(mut self) {
+        self.serve();
+        // Messages must not outlive their consumer. The task has dropped its end, or is about to.
+        while Arc::strong_count(&self.held) > 1 {
+            drop(self.spare.try_recv());
+            thread::park_timeout(HELD);
+        }
+    }
+
+    fn serve(&mut self) {
         loop {
             loop {
                 match self.inbox.try_recv() {
@@ -171,17 +164,13 @@ impl Work {
                     Err(TryRecvError::Disconnected) => return,
                 }
             }
-            let mut fetched = self.spare.try_recv().unwrap_or_default();
-            fetched.bytes.clear();
-            fetched.entries.clear();
-            let mut failure = None;
-            let slots = &self.slots;
-            self.queue.take(WAIT, |taken| {
-                // What comes behind a failure is not handed over: a checkpoint could pass what is missing.
-                if failure.is_none() {
-                    failure = note(taken, slots, &mut fetched).err();
-                }
-            });
+            let mut fetched = Fetched::default();
+            while let Ok(used) = self.spare.try_recv() {
+                fetched = used;
+                fetched.entries.clear();
+            }
+            self.queue.take(WAIT, &mut self.taken);
+            let failure = self.note(&mut fetched);
             if !fetched.entries.is_empty() && !self.send(Ok(fetched)) {
                 return;
             }
@@ -219,46 +208,40 @@ impl Work {
         self.waker.wake_by_ref();
         sent
     }
-}
 
-fn note(taken: Taken<'_>, slots: &HashMap<String, HashMap<i32, u32>>, fetched: &mut Fetched) -> Result<()> {
-    let slot_of = |topic: &str, partition: i32| slots.get(topic).and_then(|slots| slots.get(&partition)).copied();
-    match taken {
-        Taken::Message(message) => {
-            // One that was on its way when its partition was left.
-            let Some(slot) = slot_of(message.topic(), message.partition()) else { return Ok(()) };
-            let (key, value) = (message.key(), message.value());
-            let bytes = &mut fetched.bytes;
-            let start = bytes.len() as u32;
-            bytes.extend_from_slice(key.unwrap_or_default());
-            let key_end = bytes.len() as u32;
-            bytes.extend_from_slice(value.unwrap_or_default());
-            let value_end = bytes.len() as u32;
-            message.copy_headers(bytes);
-            let parts = Parts {
-                timestamp: message.timestamp(),
-                start,
-                key_end,
-                value_end,
-                headers_end: bytes.len() as u32,
-                has_key: key.is_some(),
-                has_value: value.is_some(),
+    /// Sorts what was taken into a batch; what went wrong.
+    fn note(&mut self, fetched: &mut Fetched) -> Option<Error> {
+        fetched._held = Some(Arc::clone(&self.held));
+        // Neighbours are mostly of one partition.
+        let mut last: Option<(TopicHandle, i32, Option<u32>)> = None;
+        for taken in self.taken.drain(..) {
+            let (topic, partition) = (taken.topic_handle(), taken.partition());
+            let slot = match last {
+                Some((known, number, slot)) if known == topic && number == partition => slot,
+                _ => {
+                    let found = self.slots.get(taken.topic()).and_then(|slots| slots.get(&partition)).copied();
+                    last = Some((topic, partition, found));
+                    found
+                }
             };
-            fetched.entries.push(Entry { slot, offset: message.offset(), parts: Some(parts) });
-        }
-        Taken::End { topic, partition, offset } => {
-            if let Some(slot) = slot_of(topic, partition) {
-                fetched.entries.push(Entry { slot, offset, parts: None });
+            match taken.what() {
+                // One without a slot was on its way when its partition was left.
+                What::Message | What::End => fetched.entries.extend(slot.map(|slot| Entry { slot, taken })),
+                What::Error { code, text } => {
+                    // What comes behind a failure is not handed over: a checkpoint could pass what is missing.
+                    if let Some(error) = failure(code, &text, &taken) {
+                        return Some(error);
+                    }
+                }
             }
         }
-        Taken::Error { code, text, topic, partition } => return failure(code, &text, &format!("topic={topic} partition={partition}")),
+        None
     }
-    Ok(())
 }
 
-/// What an error of the client means for the job.
+/// The error that ends reading; none for what the client gets over by itself.
 #[cold]
-fn failure(code: Code, text: &str, place: &str) -> Result<()> {
+fn failure(code: Code, text: &str, taken: &Taken) -> Option<Error> {
     let (kind, our_code, what, data, remedy) = match code {
         Code::RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET => (
             ErrorKind::Invalid,
@@ -288,7 +271,8 @@ fn failure(code: Code, text: &str, place: &str) -> Result<()> {
             "have another replica of the partition lead it, or bring the messages back; then start again",
         ),
         // Brokers that are away for a while: librdkafka goes on trying.
-        _ => return Ok(()),
+        _ => return None,
     };
-    Err(Error::new(kind, our_code, format!("{what}: {text}")).at(format!("{place} code={code:?}")).data(data).remedy(remedy))
+    let place = format!("topic={} partition={} code={code:?}", taken.topic(), taken.partition());
+    Some(Error::new(kind, our_code, format!("{what}: {text}")).at(place).data(data).remedy(remedy))
 }

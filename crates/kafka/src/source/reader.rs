@@ -138,15 +138,16 @@ impl<T, D: Decode<T>> KafkaReader<T, D> {
             let slot = entry.slot;
             // What came after its partition was ended.
             let Some(open) = self.open.get_mut(&slot) else { continue };
-            let Some(parts) = &entry.parts else {
+            let (taken, offset) = (&entry.taken, entry.taken.offset());
+            if !taken.is_message() {
                 // Markers of transactions, and messages of aborted ones, take offsets too.
-                open.split.position = open.split.position.max(entry.offset);
+                open.split.position = open.split.position.max(offset);
                 open.show();
                 self.end_if_done(slot, out)?;
                 continue;
-            };
-            if open.split.stop.is_some_and(|stop| entry.offset >= stop) {
-                open.split.position = open.split.position.max(entry.offset);
+            }
+            if open.split.stop.is_some_and(|stop| offset >= stop) {
+                open.split.position = open.split.position.max(offset);
                 self.end_if_done(slot, out)?;
                 continue;
             }
@@ -155,22 +156,22 @@ impl<T, D: Decode<T>> KafkaReader<T, D> {
                 out.begin_split(slot);
                 self.moved.extend(self.told.replace(slot));
             }
-            let bytes = &self.batch.bytes;
+            let timestamp = taken.timestamp();
             let message = Message {
                 topic: &open.split.topic,
                 partition: open.split.partition,
-                offset: entry.offset,
-                timestamp: parts.timestamp,
-                key: parts.key(bytes),
-                value: parts.value(bytes),
-                headers: Headers::new(parts.headers(bytes)),
+                offset,
+                timestamp,
+                key: taken.key(),
+                value: taken.value(),
+                headers: Headers::of(taken),
             };
             match self.decode.decode(&message) {
-                Ok(record) => out.push(record, parts.timestamp.map_or(Timestamp::MIN, Timestamp)),
+                Ok(record) => out.push(record, timestamp.map_or(Timestamp::MIN, Timestamp)),
                 Err(reason) => out.reject(rejected(&message, reason))?,
             }
             open.digest.add(message.value.unwrap_or_default());
-            open.split.position = entry.offset + 1;
+            open.split.position = offset + 1;
             if open.split.stop.is_some() {
                 self.end_if_done(slot, out)?;
             }
