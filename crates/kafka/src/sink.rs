@@ -38,14 +38,15 @@ pub const KAFKA_SINK_KIND: &str = "kafka";
 /// How long a prepared transaction may be in doubt before the broker aborts it, unless said otherwise. Brokers allow 15 minutes by default.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// What the name of a topic of marks begins with, unless said otherwise; the job's follows.
-const MARK_TOPIC: &str = "staunch-commits-";
+pub(crate) const MARK_TOPIC: &str = "staunch-commits-";
 /// Longest part of a topic's name that comes from the job's.
 const TOPIC_BYTES_MAX: usize = 200;
 
 /// A sink that writes records to Kafka in transactions: `read_committed` readers see each record once, when its epoch is committed.
 ///
 /// A message has the event time of its record, if it has one. Brokers delete messages by that time, after a week unless they are set otherwise,
-/// and refuse those of more than an hour ahead: when old records are read again, give the topic a `retention.ms` that is long enough.
+/// and refuse those of more than an hour ahead: when old records are read again, give the topic a `retention.ms` that is long enough. A time of
+/// exactly 0 becomes the present time: to librdkafka it means that there is none.
 ///
 /// ```
 /// use staunch_kafka::KafkaSink;

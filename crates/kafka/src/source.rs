@@ -147,7 +147,8 @@ impl<T, D: Decode<T>> KafkaSource<T, D> {
         self
     }
 
-    /// Reads all topics whose whole name matches a regular expression instead, also those that are made later.
+    /// Reads all topics whose whole name matches a regular expression instead, also those that are made later. Topics in which Kafka keeps
+    /// its own books (`__...`) and marks of sinks (`staunch-commits-...`) never match.
     #[must_use]
     pub fn topic_pattern(mut self, pattern: &str) -> Self {
         self.settings.topics = Topics::Pattern(pattern.to_owned());

@@ -21,7 +21,10 @@ use super::partition::{PartitionSplit, TopicId};
 use super::{Settings, StartAt, StopAt, Topics, whole_name};
 use crate::codes;
 use crate::control::Control;
+use crate::sink::MARK_TOPIC;
 
+/// What the names of topics begin with that no pattern means: Kafka's own, and those of marks.
+const NOT_MEANT: [&str; 2] = ["__", MARK_TOPIC];
 /// How long a broker may take for an answer.
 const ANSWER: Duration = Duration::from_secs(15);
 
@@ -149,7 +152,8 @@ impl KafkaEnumerator {
                         .data("nothing is lost: it is tried again")
                         .remedy("see whether the brokers can be reached")
                 })?;
-                names.extend(all.topics().iter().map(|topic| topic.name()).filter(|name| pattern.is_match(name)).map(str::to_owned));
+                let is_meant = |name: &&str| pattern.is_match(name) && !NOT_MEANT.iter().any(|start| name.starts_with(start));
+                names.extend(all.topics().iter().map(|topic| topic.name()).filter(is_meant).map(str::to_owned));
             }
         }
         Ok(names)
