@@ -1,11 +1,14 @@
-//! The thread that talks to librdkafka for one reader, and copies what comes into batches.
+//! The thread that talks to librdkafka for one reader, and hands on what comes, in batches.
+//!
+//! Messages stay where librdkafka has them: the task decodes them there and gives the batch back, and this thread frees it.
 //!
 //! Owns: a consumer with its own assignment, and the bound on what is fetched and not yet taken.
 //! Does not own: records, positions (`reader`).
 //!
 //! Invariants:
 //! 1. The order of the messages of a partition is kept.
-//! 2. At most [`BATCHES_MAX`] batches wait; then the thread waits, and librdkafka's own queue fills up to its bound.
+//! 2. Messages are freed before their consumer.
+//! 3. At most [`BATCHES_MAX`] batches wait; then the thread waits, and librdkafka's own queue fills up to its bound.
 #![allow(
     clippy::disallowed_methods,
     reason = "librdkafka blocks and keeps its own time: it is used from threads of its own, which wait for it"
