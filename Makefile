@@ -69,12 +69,12 @@ bench-kafka: ## from Kafka to Kafka, side by side with Flink and a bare loop ove
 	$(STEP) "build, and compare"
 	$(CARGO) bench --locked -p staunch-kafka-bench -- $(COMPARE_KAFKA)
 
-soak: ## real processes, on files and at Kafka brokers, killed for an hour (SOAK_SECONDS)
+soak: ## real processes at Kafka brokers, killed for an hour (SOAK_SECONDS), and on files for half as long
 	@scripts/install.sh kafka
 	$(STEP) "kill loops on files, for half of $(SOAK_SECONDS) s"
 	$(CARGO) run --release --locked -p staunch-e2e --bin soak -- --seconds $$(( $(SOAK_SECONDS) / 2 ))
-	$(STEP) "kill loops at Kafka brokers, for the other half"
-	$(CARGO) run --release --locked -p staunch-kafka-e2e --bin kafka-soak -- --seconds $$(( $(SOAK_SECONDS) / 2 ))
+	$(STEP) "kill loops at a cluster of Kafka brokers, for $(SOAK_SECONDS) s: 200 kills of the job and 20 of brokers in each"
+	$(CARGO) run --release --locked -p staunch-kafka-e2e --bin kafka-soak -- --seconds $(SOAK_SECONDS) --kills 200 --broker-kills 20
 
 fuzz: ## every property test with many more cases (FUZZ_CASES)
 	@scripts/install.sh build
