@@ -246,7 +246,7 @@ impl<T: Serialize + Send + 'static> Sink for FileSink<T> {
 
     fn check(&self, context: &SinkContext) -> Result<()> {
         self.settings.check()?;
-        probe::probe(&*context.file_system, &Names::new(&self.settings.directory, &context.job, &context.sink)?, context.generation)
+        probe::probe(&*context.file_system, &Names::new(&self.settings.directory, &context.job, &context.sink)?)
     }
 
     fn writer(&self, context: WriterContext, restored: Vec<Vec<u8>>) -> Result<FileWriter<T>> {

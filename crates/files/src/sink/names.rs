@@ -67,9 +67,10 @@ impl Names {
         self.directory.join(format!("{}g{generation}-t{task_index}-{number}.{end}", self.hidden))
     }
 
-    /// The names of the probe.
-    pub(crate) fn probe(&self, generation: Generation, step: &str) -> PathBuf {
-        self.directory.join(format!("{}g{generation}-probe.{step}", self.hidden))
+    /// The names of the probe. It is of no generation, so that starts at the same time do not take it for output of a newer one, and each
+    /// sweep takes it away.
+    pub(crate) fn probe(&self, step: &str) -> PathBuf {
+        self.directory.join(format!("{}g0-probe.{step}", self.hidden))
     }
 
     /// Where a generation writes a file again from its copy.
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(names.copy_of(&names.hidden(ID, Phase::Open)), None);
         assert_eq!(names.generation(file_name(&names.resent(Generation(5), &copy))), Some(Generation(5)));
         assert_eq!(names.generation(file_name(&visible)), Some(Generation(3)));
-        assert_eq!(names.generation(file_name(&names.probe(Generation(4), "a"))), Some(Generation(4)));
+        assert_eq!(names.generation(file_name(&names.probe("a"))), Some(Generation(0)));
         assert_eq!(visible_owner("part-1.csv"), None);
         assert_eq!(visible_owner("2026-12-31-10-20-30.csv"), None);
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use staunch_api::{EntryKind, FileSystem, Metadata, Replace};
-use staunch_types::{Error, ErrorKind, Generation, Result};
+use staunch_types::{Error, ErrorKind, Result};
 
 use super::names::Names;
 use crate::codes;
@@ -18,7 +18,7 @@ const PROBE_BYTES: usize = 64 * 1024;
 ///
 /// # Errors
 /// `Invalid`, with what to do.
-pub(crate) fn probe(file_system: &dyn FileSystem, names: &Names, generation: Generation) -> Result<()> {
+pub(crate) fn probe(file_system: &dyn FileSystem, names: &Names) -> Result<()> {
     let directory = names.directory.as_path();
     let place = |error: Error| error.at(format!("directory={}", directory.display()));
     match file_system.metadata(directory) {
@@ -28,7 +28,7 @@ pub(crate) fn probe(file_system: &dyn FileSystem, names: &Names, generation: Gen
         Err(error) => return Err(place(refused(&error, "be looked at"))),
     }
     for number in 0.. {
-        let (first, second) = (names.probe(generation, &format!("{number}.a")), names.probe(generation, &format!("{number}.b")));
+        let (first, second) = (names.probe(&format!("{number}.a")), names.probe(&format!("{number}.b")));
         let Err((error, step)) = exercise(file_system, &first, &second) else { break };
         // Best effort: what is left is hidden, and taken away by the next sweep.
         let taken = error.kind() == io::ErrorKind::AlreadyExists;

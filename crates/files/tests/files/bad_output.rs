@@ -22,7 +22,7 @@ fn the_check_makes_the_directory_and_leaves_nothing_in_it() {
     let files = MemoryFiles::new();
     check(&files).expect("works");
     assert_eq!(files.paths().len(), 0);
-    files.put("/out/.staunch+job+sink+g1-probe.0.a", "of another start, or left over");
+    files.put("/out/.staunch+job+sink+g0-probe.0.a", "of another start, or left over");
     check(&files).expect("works beside it");
     assert_eq!(files.paths().len(), 1, "only a sweep knows that it is left over");
 }

@@ -225,11 +225,11 @@ fn a_sweep_keeps_carried_files_and_removes_others_of_older_generations_only() {
         for other in ["/out/.staunch+job+sink2+g1-t0-0.open", "/out/.staunch+job2+sink+g1-t0-0.prepared", "/out/.other"] {
             files.put(other, "x");
         }
-        files.put("/out/.staunch+job+sink+g1-probe.a", "x");
+        files.put("/out/.staunch+job+sink+g0-probe.a", "x");
         let scope =
             SweepScope { generation: Generation(2), durable: Epoch(1), carried: vec![carried, Vec::new()], ..SweepScope::default() };
         let swept = case.committer(2).sweep(&scope).expect("sweeps");
-        assert_eq!(swept.removed, ["/out/.staunch+job+sink+g1-probe.a", "/out/.staunch+job+sink+g1-t1-0.prepared"]);
+        assert_eq!(swept.removed, ["/out/.staunch+job+sink+g0-probe.a", "/out/.staunch+job+sink+g1-t1-0.prepared"]);
         assert_eq!(files.paths().len(), 4);
     });
 }
