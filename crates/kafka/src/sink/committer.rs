@@ -245,7 +245,8 @@ impl Committer for KafkaCommitter {
                 Of::Other(_) if self.context.takes_over => Owner::Older,
                 Of::Other(_) | Of::Nobody => continue,
             };
-            if owner == Owner::Newer || owner == Owner::Swept && !listed.phase.is_open() {
+            // Without a question to its coordinator.
+            if !owner.is_swept(listed.phase.is_open()) {
                 continue;
             }
             let described = self.control.describe_transaction(&id)?.found();

@@ -182,9 +182,6 @@ impl Committer for TopicCommitter {
         let prefix = prefix(&self.context.job, &self.context.sink);
         for id in self.sink.broker.list(&prefix).map_err(|error| unanswered("list ids", &prefix, &error))? {
             let owner = Owner::of(generation_of(id.strip_prefix(&prefix).unwrap_or(&id)), scope.generation, scope.swept);
-            if owner == Owner::Newer {
-                continue;
-            }
             let Some(found) = self.to_fence(owner, &id, kept.get(&id).map_or(&[], Vec::as_slice))? else { continue };
             match self.sink.broker.take_over(&id, Some(found.producer), self.sink.settings.timeout) {
                 Ok(Ok(_) | Err(Refusal::Fenced | Refusal::UnknownProducer)) if found.phase == TransactionPhase::Ongoing => {

@@ -134,6 +134,18 @@ impl Owner {
             Some(_) => Owner::Older,
         }
     }
+
+    /// Whether an id is swept at all, whose transaction is open or not.
+    #[must_use]
+    pub fn is_swept(self, is_open: bool) -> bool {
+        match self {
+            Owner::Newer => false,
+            // Also an id without an open transaction: whoever still has a producer of it must not begin another.
+            Owner::Older => true,
+            // Not again at each start, or the coordinators would never forget it.
+            Owner::Swept | Owner::Anybody => is_open,
+        }
+    }
 }
 
 /// What to do to an id of the job, of which the retained checkpoints name these transactions.
@@ -144,15 +156,11 @@ impl Owner {
 pub fn sweep(owner: Owner, described: &Described, kept: &[Identity]) -> Sweep {
     let Described::Known(found) = described else { return Sweep::Nothing };
     let is_open = found.phase.is_open();
-    match owner {
-        Owner::Newer => Sweep::Nothing,
-        _ if is_open && kept.iter().any(|identity| found.is(*identity)) && !broken(Mutation::SweepTakesAll) => Sweep::Leave,
-        // Also an id without an open transaction: whoever still has a producer of it must not begin another.
-        Owner::Older => Sweep::Fence(*found),
-        // Not again at each start, or the coordinators would never forget it.
-        Owner::Swept | Owner::Anybody if is_open => Sweep::Fence(*found),
-        Owner::Swept | Owner::Anybody => Sweep::Nothing,
+    if !owner.is_swept(is_open) {
+        return Sweep::Nothing;
     }
+    let is_kept = is_open && kept.iter().any(|identity| found.is(*identity));
+    if is_kept && !broken(Mutation::SweepTakesAll) { Sweep::Leave } else { Sweep::Fence(*found) }
 }
 
 fn about(prepared: Identity, found: &Found) -> About {
