@@ -21,7 +21,7 @@ impl Lead {
         Lead(Arc::new(ask))
     }
 
-    /// For preflight checks and tests: nobody else is there.
+    /// For tests: nobody else is there.
     #[must_use]
     pub fn unrivalled() -> Lead {
         Lead::new(|| Ok(()))

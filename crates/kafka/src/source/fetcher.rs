@@ -126,17 +126,17 @@ impl Drop for Fetcher {
 }
 
 struct Work {
-    /// Declared before the consumer, so that it is gone before that is.
+    /// Declared before the consumer, as all that is its own, so that they are gone before it is.
     queue: Queue,
+    spare: Receiver<Fetched>,
+    /// What came out of the queue.
+    taken: Vec<Taken>,
     consumer: Arc<BaseConsumer>,
     inbox: Receiver<Order>,
     outbox: SyncSender<Result<Fetched>>,
-    spare: Receiver<Fetched>,
     waker: Waker,
     /// Topic to partitions to slot.
     slots: Slots,
-    /// What came out of the queue.
-    taken: Vec<Taken>,
     /// Shared with each batch that is not given back yet.
     held: Arc<()>,
 }
