@@ -16,6 +16,8 @@ use tempfile::TempDir;
 pub(crate) const SLOW: u64 = 6_000;
 /// Time from one look to the next.
 const LOOK: Duration = Duration::from_millis(100);
+/// For how long nothing must happen before it is believed that nothing is on its way.
+const QUIET: Duration = Duration::from_secs(2);
 /// What most jobs read.
 pub(crate) const FED: Fed = Fed { payments: 8_000, accounts: 50, bad: 40, partitions: 3 };
 
@@ -143,10 +145,29 @@ impl Bed {
     pub(crate) fn until_through(&self) {
         let mut control = self.job.control().expect("a client");
         let deadline = Instant::now() + PATIENCE;
-        let under_way = |listed: &Listed| matches!(listed.phase, TransactionPhase::PrepareCommit | TransactionPhase::PrepareAbort);
-        while control.list_transactions(&self.job.prefix()).expect("a list").iter().any(under_way) {
+        while control.list_transactions(&self.job.prefix()).expect("a list").iter().any(is_under_way) {
             assert!(Instant::now() < deadline, "a decision never comes through");
         }
+    }
+
+    /// Waits until the partitions of the output have leaders, and the transactions of the job are for a while what they were, none of them
+    /// being decided: also what is on its way to the broker has arrived by then.
+    pub(crate) fn until_quiet(&mut self) {
+        let mut control = self.job.control().expect("a client");
+        let topics = [self.job.topic("out"), self.job.topic("bad"), format!("staunch-commits-{}", self.job.name)];
+        let (mut last, mut since) = (None, Instant::now());
+        until("quiet", || {
+            let is_led = |topic: &String| {
+                let found = control.topic(topic).expect("a topic");
+                found.is_some_and(|found| found.partitions.iter().all(|partition| partition.leader.is_some()))
+            };
+            let all_led = topics.iter().all(is_led);
+            let listed = control.list_transactions(&self.job.prefix()).expect("a list");
+            if !all_led || listed.iter().any(is_under_way) || last.as_ref() != Some(&listed) {
+                (last, since) = (Some(listed), Instant::now());
+            }
+            since.elapsed() >= QUIET
+        });
     }
 
     /// Messages of the main output that are there, and those of them that a reader of committed ones sees.
@@ -154,6 +175,10 @@ impl Bed {
         let ends = self.judge.ends(&self.job.topic("out")).expect("ends");
         (ends.iter().map(|end| end.high_watermark).sum(), ends.iter().map(|end| end.last_stable_offset).sum())
     }
+}
+
+fn is_under_way(listed: &Listed) -> bool {
+    matches!(listed.phase, TransactionPhase::PrepareCommit | TransactionPhase::PrepareAbort)
 }
 
 /// The epoch that a process began from.
