@@ -544,13 +544,18 @@ impl RunningGeneration {
 
     /// An epoch is durable or committed; one that names nothing is committed as soon as those before it are.
     fn settled(&mut self, around: &mut Surroundings<'_>) -> Result<()> {
-        let Some(record) = self.retention.settled().filter(|record| Some(record.epoch()) > self.settled) else { return Ok(()) };
-        self.settled = Some(record.epoch());
-        around.figures.committed(record.epoch());
-        // Those of a timeline that was left are of no interest to anybody.
-        let is_ours = Some(record.attempt.generation) == self.number
-            || self.loaded.restored.as_ref().is_some_and(|restored| restored.attempt == record.attempt);
-        if is_ours { self.sources.iter_mut().try_for_each(|source| source.committed(record)) } else { Ok(()) }
+        // Each of them: what was read of a split that has ended is in none of the later ones.
+        for record in self.retention.settled(self.settled) {
+            self.settled = Some(record.epoch());
+            around.figures.committed(record.epoch());
+            // Those of a timeline that was left are of no interest to anybody.
+            let is_ours = Some(record.attempt.generation) == self.number
+                || self.loaded.restored.as_ref().is_some_and(|restored| restored.attempt == record.attempt);
+            if is_ours {
+                self.sources.iter_mut().try_for_each(|source| source.committed(record))?;
+            }
+        }
+        Ok(())
     }
 
     fn collect(&mut self, around: &mut Surroundings<'_>) {

@@ -65,10 +65,11 @@ impl Retention {
         self.kept.get(&epoch)
     }
 
-    /// The newest durable epoch of which, and of all before, everything is committed and recorded.
-    pub(super) fn settled(&self) -> Option<&CheckpointRecord> {
-        let first = self.uncommitted.first();
-        self.kept.values().rev().find(|record| first.is_none_or(|first| record.epoch() < *first))
+    /// The durable epochs behind this one, in order, of which, and of all before, everything is committed and recorded.
+    pub(super) fn settled(&self, behind: Option<Epoch>) -> impl Iterator<Item = &CheckpointRecord> {
+        let first = self.uncommitted.first().copied();
+        let is_settled = move |epoch| Some(epoch) > behind && first.is_none_or(|first| epoch < first);
+        self.kept.values().filter(move |record| is_settled(record.epoch()))
     }
 
     /// What an epoch names.
