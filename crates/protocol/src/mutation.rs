@@ -71,12 +71,18 @@ pub(crate) enum Mutation {
     RingWritesAhead,
     /// An epoch without records is reported before those that still wait for acknowledgements.
     RingReportsOutOfTurn,
+    /// An id is used again though a partition has its last transaction open still.
+    RingReusesUnmarked,
     /// A transaction of the same producer id and epoch is taken for the prepared one, whenever it began.
     ResolveForgetsStart,
     /// What the coordinator does not know any more is called lost without a look for the mark.
     ResolveLostUnproven,
     /// What the coordinator aborted is called lost without a look for the mark: it may have been written again.
     ResolveTrustsAbort,
+    /// What the coordinator calls committed is taken to be visible, whatever its partitions say.
+    ConfirmTrustsCoordinator,
+    /// Forgotten markers are written without shutting the partition to their producer.
+    RepairsUnfenced,
     /// A sweep also aborts what retained checkpoints name.
     SweepTakesAll,
     /// A sweep also takes the ids of its own generation and of newer ones.

@@ -38,6 +38,10 @@ pub enum Operation {
     Produce,
     /// At the broker: commit or abort.
     EndTransaction,
+    /// At the leaders of partitions: ask whether a producer has a transaction open there.
+    AskMarkers,
+    /// At a leader: write the marker of a commit.
+    WriteMarker,
     /// At the broker: describe the last transaction of an id.
     Describe,
     /// At the broker: list ids; the path is their prefix.
@@ -61,13 +65,15 @@ impl Operation {
             | Operation::Fence
             | Operation::Enroll
             | Operation::Produce
-            | Operation::EndTransaction => true,
+            | Operation::EndTransaction
+            | Operation::WriteMarker => true,
             Operation::Open
             | Operation::Read
             | Operation::List
             | Operation::Metadata
             | Operation::Describe
             | Operation::ListIds
+            | Operation::AskMarkers
             | Operation::Fetch => false,
         }
     }
@@ -82,6 +88,8 @@ impl Operation {
                 | Operation::Enroll
                 | Operation::Produce
                 | Operation::EndTransaction
+                | Operation::AskMarkers
+                | Operation::WriteMarker
                 | Operation::Describe
                 | Operation::ListIds
                 | Operation::Fetch

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::time::Duration;
 
 use staunch_api::{CommitPermit, Committable, Committer, Proof, Resolution, SinkContext, SweepScope, Swept, no_copy};
-use staunch_protocol::transaction::resolve::{self, MarkReading, Owner, Step, Sweep};
-use staunch_protocol::transaction::{Described, Found, Identity, TransactionPhase};
+use staunch_protocol::transaction::resolve::{self, Confirm, MarkReading, Owner, Step, Sweep};
+use staunch_protocol::transaction::{Described, Found, Identity, Producer, TransactionPhase};
 use staunch_types::{Digest, Error, ErrorKind, Generation, Result};
 
 use super::{AGAIN, BrokenDriver, StoredTransaction, TopicSink, mark_topic, not_done, prefix};
@@ -15,6 +16,10 @@ use crate::kernel::{Answer, Body, Decision, Place, Refusal};
 
 /// Bytes of a journal that are read at once.
 const READ_BYTES: u64 = 1 << 16;
+/// Looks at partitions whose markers may be on their way, and the first and longest wait between two.
+const LOOKS_MAX: u32 = 40;
+const WAIT_FIRST: Duration = Duration::from_micros(200);
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// See the module.
 pub struct TopicCommitter {
@@ -45,6 +50,44 @@ impl TopicCommitter {
             return self.sink.broker.end(&stored.id, stored.identity.producer, Decision::Commit);
         }
         self.sink.broker.end_described(&stored.id, stored.identity, Decision::Commit)
+    }
+
+    /// Waits until readers get past a committed transaction, or nobody will write what keeps them from it.
+    fn confirm(&self, stored: &StoredTransaction) -> Result<Confirm> {
+        if self.sink.settings.breaks(BrokenDriver::CommitsUnconfirmed) {
+            return Ok(Confirm::Confirmed);
+        }
+        let mut wait = WAIT_FIRST;
+        for _ in 0..LOOKS_MAX {
+            // In this order: what is missing after the coordinator has done is forgotten.
+            let described = self.describe(&stored.id)?;
+            let markers = self.sink.broker.markers(&stored.id, stored.identity.producer, &stored.places);
+            let markers = markers.map_err(|error| unanswered("tell of markers", &stored.id, &error))?;
+            match resolve::confirm(stored.identity.producer, &described, markers) {
+                Confirm::AskAgain => self.sink.broker.wait(wait),
+                known @ (Confirm::Confirmed | Confirm::Unconfirmed | Confirm::Forgotten(_)) => return Ok(known),
+            }
+            wait = (wait * 2).min(WAIT_MAX);
+        }
+        Ok(Confirm::AskAgain)
+    }
+
+    /// The proof of a commit, when it has come through.
+    fn confirmed(&self, stored: &StoredTransaction, proof: Proof) -> Result<Proof> {
+        match self.confirm(stored)? {
+            Confirm::Confirmed | Confirm::Unconfirmed => Ok(proof),
+            Confirm::AskAgain => Err(not_known(stored, "its markers are being written")),
+            Confirm::Forgotten(_) => Err(Error::new(ErrorKind::Restart, "sim-unmarked", "markers are forgotten").at(stored.describe())),
+        }
+    }
+
+    /// Writes the markers that are forgotten.
+    fn repair(&self, stored: &StoredTransaction, next: Producer) -> Result<()> {
+        for (place, _) in &stored.places {
+            let written = self.sink.broker.write_marker(&stored.id, next, place);
+            written.map_err(|error| unanswered("write a marker", &stored.id, &error))?;
+        }
+        Ok(())
     }
 
     fn describe(&self, id: &str) -> Result<Described> {
@@ -129,9 +172,9 @@ impl Committer for TopicCommitter {
         let stored = StoredTransaction::decode(&committable.body)?;
         assert!(committable.epoch <= permit.epoch(), "a permit of epoch={} was used for {}", permit.epoch(), stored.describe());
         match self.step(&stored)? {
-            Step::Committed { proof } => Ok(Proof::seen(proof)),
+            Step::Committed { proof } => self.confirmed(&stored, Proof::seen(proof)),
             Step::Pending => match self.end(&stored) {
-                Ok(Ok(())) => Ok(Proof::seen(format!("committed {}", stored.describe()))),
+                Ok(Ok(())) => self.confirmed(&stored, Proof::seen(format!("committed {}", stored.describe()))),
                 // A commit that is under way is decided.
                 Ok(Err(Refusal::Concurrent)) => Err(not_known(&stored, "a decision is under way")),
                 Ok(Err(refusal)) => {
@@ -148,7 +191,12 @@ impl Committer for TopicCommitter {
     fn resolve(&mut self, committable: &Committable) -> Result<Resolution> {
         let stored = StoredTransaction::decode(&committable.body)?;
         match self.step(&stored)? {
-            Step::Committed { proof } => Ok(Resolution::Committed(Proof::seen(proof))),
+            Step::Committed { proof } => {
+                if let Confirm::Forgotten(next) = self.confirm(&stored)? {
+                    self.repair(&stored, next)?;
+                }
+                self.confirmed(&stored, Proof::seen(proof)).map(Resolution::Committed)
+            }
             Step::Pending => Ok(Resolution::Pending),
             Step::Lost { evidence } => Ok(Resolution::Lost { evidence: format!("{evidence}: {}", stored.describe()) }),
             Step::AskMark => Err(not_known(&stored, "the mark was not looked for")),

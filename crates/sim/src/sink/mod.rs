@@ -49,6 +49,10 @@ pub enum BrokenDriver {
     CommitsUnseen,
     /// It repeats a commit that was not answered without a look whether its transaction is still the last one.
     RepeatsUnseen,
+    /// It takes what the coordinator calls committed for visible.
+    CommitsUnconfirmed,
+    /// It uses an id again without asking partitions for the last markers.
+    ReusesUnconfirmed,
     /// It writes no mark.
     WritesNoMark,
     /// Lost output is written again without a look for its mark.

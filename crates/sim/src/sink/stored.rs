@@ -3,6 +3,8 @@
 use staunch_protocol::transaction::{Identity, Producer};
 use staunch_types::{Error, ErrorKind, Result};
 
+use crate::kernel::Place;
+
 /// What stands between the prefix of a sink and the key of a mark in the id under which lost output is written again.
 pub const AGAIN: &str = "again-";
 
@@ -17,6 +19,8 @@ pub struct StoredTransaction {
     pub mark: String,
     /// Where the mark lies.
     pub mark_offset: u64,
+    /// The partitions that it wrote to, each with the last offset; also that of the mark.
+    pub places: Vec<(Place, u64)>,
     /// The copy in the journal.
     pub copy: Option<String>,
 }
@@ -27,7 +31,10 @@ impl StoredTransaction {
     pub fn encode(&self) -> Vec<u8> {
         let Identity { producer, start_ms } = self.identity;
         let copy = self.copy.as_deref().unwrap_or_default();
-        format!("{}\n{}\n{}\n{start_ms}\n{}\n{}\n{copy}", self.id, producer.id, producer.epoch, self.mark, self.mark_offset).into_bytes()
+        let places = self.places.iter().map(|(place, last)| format!("{}:{}:{last}", place.topic, place.partition));
+        let places = places.collect::<Vec<String>>().join(",");
+        let (id, mark, mark_offset) = (&self.id, &self.mark, self.mark_offset);
+        format!("{id}\n{}\n{}\n{start_ms}\n{mark}\n{mark_offset}\n{places}\n{copy}", producer.id, producer.epoch).into_bytes()
     }
 
     /// From bytes.
@@ -42,13 +49,18 @@ impl StoredTransaction {
     }
 
     fn of(parts: &[&str]) -> Option<StoredTransaction> {
-        let [id, producer, epoch, start_ms, mark, mark_offset, copy] = parts else { return None };
+        let [id, producer, epoch, start_ms, mark, mark_offset, places, copy] = parts else { return None };
+        let place = |text: &str| {
+            let [topic, partition, last] = text.split(':').collect::<Vec<&str>>()[..] else { return None };
+            Some((Place { topic: topic.to_owned(), partition: partition.parse().ok()? }, last.parse().ok()?))
+        };
         let producer = Producer { id: producer.parse().ok()?, epoch: epoch.parse().ok()? };
         Some(StoredTransaction {
             id: (*id).to_owned(),
             identity: Identity { producer, start_ms: start_ms.parse().ok()? },
             mark: (*mark).to_owned(),
             mark_offset: mark_offset.parse().ok()?,
+            places: places.split(',').map(place).collect::<Option<_>>()?,
             copy: (!copy.is_empty()).then(|| (*copy).to_owned()),
         })
     }

@@ -3,12 +3,12 @@
 //! Owns: records that wait, what is on its way to the broker, what is known of the open transaction of each id. Does not own: which id is
 //! used when, and when a transaction counts as prepared (`staunch_protocol::transaction::ring`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use staunch_api::{Committable, Copy, Journal, Pending, Prepared, SinkWriter, WriterContext};
 use staunch_protocol::transaction::ring::{Config, Effect, Event, Failure, IdNumber, Ring};
-use staunch_protocol::transaction::{Described, Identity, Producer};
+use staunch_protocol::transaction::{Described, Identity, Markers, Producer};
 use staunch_types::{Digest, Epoch, Error, ErrorKind, Result, Tick, Timestamp};
 
 use super::{BrokenDriver, StoredTransaction, TopicSink, mark_topic, not_done, prefix};
@@ -34,6 +34,7 @@ enum Done {
     Begun(Option<Copy>),
     Wrote(Vec<String>, Option<Copy>),
     Drained,
+    Confirmed(Markers),
     Settled,
 }
 
@@ -44,20 +45,24 @@ struct Outgoing {
     body: Body,
 }
 
+/// Where records landed, one after the other.
+type Landed = Vec<(Place, u64)>;
+
 /// One id of the ring.
 #[derive(Default)]
 struct Id {
     name: String,
     producer: Option<Producer>,
     waiting: VecDeque<Outgoing>,
-    /// What is on its way; the answer is the offset of the mark, if it was among it.
-    sending: Option<Pending<Result<Option<u64>>>>,
+    /// What is on its way; the answer is where each record landed.
+    sending: Option<Pending<Result<Landed>>>,
     draining: bool,
     copy: Option<Copy>,
     copy_name: Option<String>,
     digest: Digest,
     mark: Option<String>,
-    mark_offset: Option<u64>,
+    /// Where its transaction has written last, by partition.
+    places: BTreeMap<Place, u64>,
 }
 
 /// See the module.
@@ -148,7 +153,7 @@ impl TopicWriter {
             if let Some(answer) = id.sending.as_mut().and_then(Pending::poll) {
                 id.sending = None;
                 match answer {
-                    Ok(mark) => id.mark_offset = mark.or(id.mark_offset),
+                    Ok(landed) => id.places.extend(landed),
                     Err(error) => {
                         self.error = Some(error);
                         return Some(Event::Refused { id: number });
@@ -178,15 +183,14 @@ impl TopicWriter {
 
     /// Sends what waits, of each id a few records at a time.
     fn send(&mut self) {
-        let marks = mark_topic(&self.context.job);
         for id in &mut self.ids {
             let (Some(producer), None) = (id.producer, &id.sending) else { continue };
             let few: Vec<Outgoing> = id.waiting.drain(..id.waiting.len().min(SENT)).collect();
             if few.is_empty() {
                 continue;
             }
-            let (broker, name, marks) = (self.sink.broker.clone(), id.name.clone(), marks.clone());
-            id.sending = Some(self.context.io.run(move || send(&broker, &name, producer, &few, &marks)));
+            let (broker, name) = (self.sink.broker.clone(), id.name.clone());
+            id.sending = Some(self.context.io.run(move || send(&broker, &name, producer, &few)));
         }
     }
 
@@ -207,7 +211,8 @@ impl TopicWriter {
             Effect::Begin { id } => {
                 let copy = self.sink.settings.journal.then(|| self.copy_name());
                 let slot = &mut self.ids[id.0 as usize];
-                (slot.digest, slot.mark, slot.mark_offset, slot.copy_name) = (Digest::default(), None, None, copy.clone());
+                (slot.digest, slot.mark, slot.copy_name) = (Digest::default(), None, copy.clone());
+                slot.places.clear();
                 self.run(id, move |_, _, journal| Ok(Done::Begun(copy.map(|name| journal.begin(&name)).transpose()?)));
             }
             Effect::Write { id } => {
@@ -223,6 +228,16 @@ impl TopicWriter {
             Effect::Drain { id } => {
                 let copy = self.ids[id.0 as usize].copy.take();
                 self.run(id, move |_, _, _| copy.map_or(Ok(()), Copy::finish).map(|()| Done::Drained));
+            }
+            Effect::Confirm { id } if self.sink.settings.breaks(BrokenDriver::ReusesUnconfirmed) => {
+                self.run(id, |_, _, _| Ok(Done::Confirmed(Markers::Arrived)));
+            }
+            Effect::Confirm { id } => {
+                let (producer, places) = (self.producer(id), self.ids[id.0 as usize].places());
+                self.run(id, move |broker, name, _| match broker.markers(name, producer, &places) {
+                    Ok(markers) => Ok(Done::Confirmed(markers)),
+                    Err(error) => Err(not_done("tell of markers", name, &Err(error))),
+                });
             }
             Effect::Settle { id } => {
                 let producer = self.producer(id);
@@ -267,6 +282,7 @@ impl TopicWriter {
                 slot.draining = true;
                 None
             }
+            Done::Confirmed(markers) => Some(Event::Confirmed { id, markers }),
             Done::Settled => Some(Event::Settled { id }),
         }
     }
@@ -286,9 +302,13 @@ impl TopicWriter {
     fn write_mark(&mut self, id: IdNumber, epoch: Epoch) {
         let key = format!("{}/g{}/e{epoch}", self.ids[id.0 as usize].name, self.context.generation);
         self.ids[id.0 as usize].mark = Some(key.clone());
-        let place = Place { topic: mark_topic(&self.context.job), partition: 0 };
+        let place = self.mark_place();
         let body = if self.sink.settings.breaks(BrokenDriver::WritesNoMark) { Body::Gone } else { Body::Mark(key) };
         self.queue(id, place, body);
+    }
+
+    fn mark_place(&self) -> Place {
+        Place { topic: mark_topic(&self.context.job), partition: 0 }
     }
 
     fn copy_name(&mut self) -> String {
@@ -302,12 +322,14 @@ impl TopicWriter {
 
     /// What the checkpoint keeps of a transaction.
     fn committable(&mut self, id: IdNumber, epoch: Epoch, identity: Identity) -> Committable {
+        let marks = self.mark_place();
         let slot = &mut self.ids[id.0 as usize];
         let stored = StoredTransaction {
             id: slot.name.clone(),
             identity,
             mark: slot.mark.take().expect("the ring marks a transaction before it reports it"),
-            mark_offset: slot.mark_offset.take().unwrap_or_default(),
+            mark_offset: slot.places.get(&marks).copied().unwrap_or_default(),
+            places: slot.places(),
             copy: slot.copy_name.take(),
         };
         Committable {
@@ -325,7 +347,7 @@ impl TopicWriter {
         match failure {
             Failure::Outside | Failure::Refused(_) => self.error.take().unwrap_or_else(|| unexplained("it failed without a reason")),
             Failure::NotAcknowledged(_) => unexplained("acknowledgements took too long"),
-            Failure::Gone(_) | Failure::NotCommitted(_) => unexplained("a transaction is not as it should be"),
+            Failure::Gone(_) | Failure::NotCommitted(_) | Failure::Unmarked(_) => unexplained("a transaction is not as it should be"),
         }
     }
 
@@ -344,17 +366,23 @@ fn take_over(broker: &SimBroker, name: &str, timeout: Duration) -> Result<Produc
     }
 }
 
-/// Writes records one after the other; the offset of the mark, if it was among them.
-fn send(broker: &SimBroker, name: &str, producer: Producer, records: &[Outgoing], marks: &str) -> Result<Option<u64>> {
-    let mut mark = None;
+impl Id {
+    fn places(&self) -> Vec<(Place, u64)> {
+        self.places.iter().map(|(place, last)| (place.clone(), *last)).collect()
+    }
+}
+
+/// Writes records one after the other; where each landed.
+fn send(broker: &SimBroker, name: &str, producer: Producer, records: &[Outgoing]) -> Result<Landed> {
+    let mut landed = Vec::new();
     for Outgoing { number, place, body } in records {
         match broker.send(name, producer, place, *number, body) {
-            Ok(Ok(offset)) => mark = (place.topic == marks).then_some(offset).or(mark),
+            Ok(Ok(offset)) => landed.push((place.clone(), offset)),
             Ok(Err(refusal)) => return Err(not_done("take a record", name, &Ok(refusal))),
             Err(error) => return Err(not_done("take a record", name, &Err(error))),
         }
     }
-    Ok(mark)
+    Ok(landed)
 }
 
 impl SinkWriter for TopicWriter {

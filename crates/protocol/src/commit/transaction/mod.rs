@@ -88,6 +88,17 @@ pub enum Described {
     Known(Found),
 }
 
+/// What the partitions of a transaction that was decided say of its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Markers {
+    /// None of them has it open.
+    Arrived,
+    /// At least one has it open.
+    Missing,
+    /// None of those that may be asked has it open; some may not be asked.
+    NotTold,
+}
+
 impl Found {
     /// Whether it is the transaction of this identity, untouched.
     #[must_use]

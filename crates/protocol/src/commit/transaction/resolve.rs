@@ -8,6 +8,10 @@
 //! answer is no longer about this transaction, or says that it was aborted, this transaction has ended; so a mark looked for after that
 //! answer is final.
 //!
+//! A decision reaches readers by a *marker* in each partition. A coordinator may forget markers: it then calls a transaction committed that a
+//! partition has open, for ever. So what is committed is confirmed: its partitions are asked after the coordinator, and what is missing is
+//! written in the coordinator's place.
+//!
 //! Invariants:
 //! 1. *Pending* is said only of the very transaction that was prepared: same producer id, epoch and start. An older one of the same producer
 //!    has the same id and epoch, and ending "it" would commit the newer one, half written.
@@ -15,11 +19,14 @@
 //! 3. *Lost* is said only when this transaction has ended and its mark is not there; also the same output, written again in another
 //!    transaction, is not visible then.
 //! 4. All else is asked again, or is said to be unknowable; nothing is guessed.
-//! 5. An open transaction that a retained checkpoint names is left alone; every other of the job's ids is taken away from whoever has it.
+//! 5. Markers are called forgotten only if the coordinator, asked first, has no decision of this producer under way, and a partition asked after
+//!    that has the transaction open. Once written, they shut the partition to the producer: so they never end another transaction. The
+//!    coordinator is left as it is: it may be the only one that knows of the decision.
+//! 6. An open transaction that a retained checkpoint names is left alone; every other of the job's ids is taken away from whoever has it.
 
 use staunch_types::Generation;
 
-use super::{Described, Found, Identity, TransactionPhase};
+use super::{Described, Found, Identity, Markers, Producer, TransactionPhase};
 use crate::mutation::{Mutation, broken};
 
 /// What is known of the mark.
@@ -65,6 +72,20 @@ pub enum Step {
         /// What was seen.
         why: String,
     },
+}
+
+/// What is known of the markers of a committed transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirm {
+    /// They are all there: readers get past it.
+    Confirmed,
+    /// Nobody can tell: a partition may not be asked, or the producer has gone on.
+    Unconfirmed,
+    /// They may be on their way: ask again after a while.
+    AskAgain,
+    /// Nobody will write those that are missing: they are to be written as of this producer. Its epoch is the next one, so that a partition that has
+    /// such a marker takes nothing more from the producer before; a marker that is written twice, or late, ends nothing.
+    Forgotten(Producer),
 }
 
 /// What a sweep does to an id.
@@ -121,6 +142,34 @@ pub fn resolve(prepared: Identity, described: &Described, mark: &MarkReading) ->
         (About::This | About::ThisEnding, P::PrepareEpochFence) | (About::ThisEnding, P::Ongoing) => Step::AskAgain { why: seen },
         (About::This | About::ThisEnding, P::Empty | P::Dead) | (About::Later | About::Earlier, _) => by_mark(about, &seen, mark),
     }
+}
+
+/// Whether what a producer committed has come through, by what the coordinator described first and the partitions said after that.
+#[must_use]
+pub fn confirm(producer: Producer, described: &Described, markers: Markers) -> Confirm {
+    use TransactionPhase as P;
+    match markers {
+        Markers::Arrived => return Confirm::Confirmed,
+        Markers::NotTold => return Confirm::Unconfirmed,
+        Markers::Missing if broken(Mutation::ConfirmTrustsCoordinator) => return Confirm::Confirmed,
+        Markers::Missing => {}
+    }
+    match described {
+        Described::Known(found) if found.producer.id == producer.id => match found.phase {
+            P::PrepareCommit | P::PrepareAbort | P::PrepareEpochFence => Confirm::AskAgain,
+            // Only older versions went on without a look; what ends that transaction ends this one.
+            P::Ongoing => Confirm::Unconfirmed,
+            // It was aborted, and what is committed is what was written again; or a later one was.
+            P::CompleteAbort => Confirm::Unconfirmed,
+            P::Empty | P::CompleteCommit | P::Dead => Confirm::Forgotten(writes_markers(producer)),
+        },
+        Described::Known(_) | Described::Unknown => Confirm::Forgotten(writes_markers(producer)),
+    }
+}
+
+/// As whose the forgotten markers of a producer are written.
+fn writes_markers(producer: Producer) -> Producer {
+    if broken(Mutation::RepairsUnfenced) { producer } else { Producer { epoch: producer.epoch.saturating_add(1), ..producer } }
 }
 
 impl Owner {

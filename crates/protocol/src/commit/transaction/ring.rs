@@ -8,7 +8,8 @@
 //! together) and `Report`. Orders are given only while [`Ring::takes_orders`].
 //!
 //! Invariants:
-//! 1. An id whose transaction is prepared is not used again before the coordinator says that this very transaction is committed.
+//! 1. An id whose transaction is prepared is not used again before the coordinator says that this very transaction is committed, and after that no
+//!    partition has it open: a coordinator may forget markers, and then the next transaction of the producer would be part of the last one.
 //! 2. No transaction is begun for an epoch without records.
 //! 3. Prepared means: every record of the epoch, and its mark, was acknowledged; and after that the coordinator described the transaction as
 //!    open, of the producer that this task itself got when it took the id over, and with another start than the one before it.
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use staunch_types::{Epoch, Tick};
 
-use super::{Described, Identity, Producer, TransactionPhase};
+use super::{Described, Identity, Markers, Producer, TransactionPhase};
 use crate::Count;
 use crate::mutation::{Mutation, broken};
 
@@ -72,6 +73,13 @@ pub enum Event {
     Acknowledged {
         /// The id.
         id: IdNumber,
+    },
+    /// The partitions of the last transaction of an id were asked for its markers.
+    Confirmed {
+        /// The id.
+        id: IdNumber,
+        /// What they say.
+        markers: Markers,
     },
     /// The producer knows that its last transaction is over.
     Settled {
@@ -124,6 +132,11 @@ pub enum Effect {
         /// The id of the transaction.
         id: IdNumber,
     },
+    /// Ask the partitions of the last transaction of an id, which the coordinator calls committed, whether its markers are there.
+    Confirm {
+        /// The id.
+        id: IdNumber,
+    },
     /// Let the producer know that its last transaction is committed.
     Settle {
         /// The id.
@@ -153,6 +166,8 @@ pub enum Failure {
     Gone(IdNumber),
     /// A transaction that was prepared is not in doubt any more, and the coordinator does not say that it was committed.
     NotCommitted(IdNumber),
+    /// The coordinator calls a transaction committed, and a partition has it open.
+    Unmarked(IdNumber),
 }
 
 /// The ids of one task.
@@ -209,6 +224,8 @@ enum Phase {
     },
     /// The coordinator is asked whether it is committed.
     Asking(Identity),
+    /// It is; its partitions are asked for the markers.
+    Confirming,
     /// It is not yet; it will be asked again.
     Resting {
         identity: Identity,
@@ -266,6 +283,7 @@ impl Ring {
             Event::Described { id, found } => self.described(now, id, found, out),
             Event::Begun { id } => self.begun(id, out),
             Event::Acknowledged { id } => self.acknowledged(id, out),
+            Event::Confirmed { id, markers } => self.confirmed(id, markers, out),
             Event::Settled { id } => {
                 self.moves(id, Phase::Settling, Phase::Free);
                 self.acquire(out);
@@ -356,6 +374,7 @@ impl Ring {
             | Phase::Meeting
             | Phase::Beginning
             | Phase::Asking(_)
+            | Phase::Confirming
             | Phase::Resting { .. }
             | Phase::Settling => {}
             Phase::Open => panic!("a transaction is open under id={} and the next one is asked for", id.0),
@@ -411,13 +430,21 @@ impl Ring {
             }
             Phase::Asking(identity) => match committed(identity, &found) {
                 Some(true) => {
-                    slot.phase = Phase::Settling;
-                    out.push(Effect::Settle { id });
+                    slot.phase = Phase::Confirming;
+                    out.push(Effect::Confirm { id });
                 }
                 Some(false) => slot.phase = Phase::Resting { identity, until: again },
                 None => self.fail(Failure::NotCommitted(id), out),
             },
             phase => panic!("nobody asked for a description of id={}, which is {phase:?}", id.0),
+        }
+    }
+
+    fn confirmed(&mut self, id: IdNumber, markers: Markers, out: &mut Vec<Effect>) {
+        self.moves(id, Phase::Confirming, Phase::Settling);
+        match markers {
+            Markers::Missing if !broken(Mutation::RingReusesUnmarked) => self.fail(Failure::Unmarked(id), out),
+            Markers::Missing | Markers::Arrived | Markers::NotTold => out.push(Effect::Settle { id }),
         }
     }
 
@@ -502,6 +529,7 @@ impl Phase {
             | Phase::Describing
             | Phase::Prepared { .. }
             | Phase::Asking(_)
+            | Phase::Confirming
             | Phase::Settling => None,
         }
     }

@@ -1,12 +1,13 @@
 //! Transcripts of the verdict: `prepared 7.0@100`, `described ongoing 7.0@100`, `mark there|absent|gone`, and of a sweep: `sweep g1 ongoing 7.0@100`,
 //! of an id that names generation 1, or `again` for one of lost output. Generation 5 sweeps; the checkpoint is by generation 3.
+//! `markers arrived|missing|not-told` asks for what is confirmed, after the last description.
 //! The mark is as last said since the last description; `not-asked` before.
 
 use staunch_types::{Generation, Tick};
 
 use super::{Script, check, notices, words};
 use crate::mutation::Mutation;
-use crate::transaction::resolve::{MarkReading, Owner, Step, Sweep, resolve, sweep};
+use crate::transaction::resolve::{Confirm, MarkReading, Owner, Step, Sweep, confirm, resolve, sweep};
 use crate::transaction::{Described, Identity, Producer};
 
 struct Words {
@@ -45,6 +46,15 @@ impl Script for Words {
                 self.described = words::described(rest);
                 MarkReading::NotAsked
             }
+            ["markers", markers] => {
+                let text = match confirm(self.prepared.producer, &self.described, words::markers(markers)) {
+                    Confirm::Confirmed => "confirmed".into(),
+                    Confirm::Unconfirmed => "unconfirmed".into(),
+                    Confirm::AskAgain => "ask again".into(),
+                    Confirm::Forgotten(producer) => format!("forgotten: write {}.{}", producer.id, producer.epoch),
+                };
+                return vec![text];
+            }
             ["mark", "there"] => MarkReading::There,
             ["mark", "absent"] => MarkReading::Absent,
             ["mark", "gone"] => MarkReading::PlaceGone { why: "the topic is another one".into() },
@@ -78,10 +88,17 @@ fn a_sweep_leaves_what_checkpoints_name_and_takes_the_rest() {
 }
 
 #[test]
+fn what_is_committed_is_confirmed_by_its_partitions() {
+    check::<Words>("what_is_committed_is_confirmed_by_its_partitions");
+}
+
+#[test]
 fn transcripts_of_the_verdict_notice_broken_rules() {
     assert!(notices::<Words>("only_the_transaction_that_was_prepared_is_pending", Mutation::ResolveForgetsStart));
     assert!(notices::<Words>("committed_and_lost_are_said_with_proof", Mutation::ResolveLostUnproven));
     assert!(notices::<Words>("committed_and_lost_are_said_with_proof", Mutation::ResolveTrustsAbort));
+    assert!(notices::<Words>("what_is_committed_is_confirmed_by_its_partitions", Mutation::ConfirmTrustsCoordinator));
+    assert!(notices::<Words>("what_is_committed_is_confirmed_by_its_partitions", Mutation::RepairsUnfenced));
     assert!(notices::<Words>("a_sweep_leaves_what_checkpoints_name_and_takes_the_rest", Mutation::SweepTakesAll));
     assert!(notices::<Words>("a_sweep_leaves_what_checkpoints_name_and_takes_the_rest", Mutation::SweepTakesNewer));
 }

@@ -1,5 +1,6 @@
 //! Transcripts of the ring: `ids 2`, `records`, `prepare e1`, `taken-over 0`, `described 0 ongoing 7.0@100` (producer id, epoch, start; or
-//! `unknown`), `begun 0`, `acknowledged 0`, `settled 0`, `refused 0`, `failed`, `time`, `takes orders?`.
+//! `unknown`), `begun 0`, `acknowledged 0`, `confirmed 0 arrived|missing|not-told`, `settled 0`, `refused 0`, `failed`, `time`,
+//! `takes orders?`.
 
 use std::time::Duration;
 
@@ -39,6 +40,7 @@ impl Script for Words {
             ["described", number, rest @ ..] => Event::Described { id: id(number), found: words::described(rest) },
             ["begun", number] => Event::Begun { id: id(number) },
             ["acknowledged", number] => Event::Acknowledged { id: id(number) },
+            ["confirmed", number, markers] => Event::Confirmed { id: id(number), markers: words::markers(markers) },
             ["settled", number] => Event::Settled { id: id(number) },
             ["refused", number] => Event::Refused { id: id(number) },
             ["failed"] => Event::Failed,
@@ -59,6 +61,7 @@ fn show(effect: &Effect) -> String {
         Effect::Write { id } => format!("write {}", id.0),
         Effect::WriteMark { id, epoch } => format!("write mark {} e{epoch}", id.0),
         Effect::Drain { id } => format!("drain {}", id.0),
+        Effect::Confirm { id } => format!("confirm {}", id.0),
         Effect::Settle { id } => format!("settle {}", id.0),
         Effect::Report { epoch, prepared: None } => format!("report e{epoch} nothing"),
         Effect::Report { epoch, prepared: Some((id, identity)) } => {
@@ -70,6 +73,7 @@ fn show(effect: &Effect) -> String {
             Failure::NotAcknowledged(id) => format!("fail: {} not acknowledged", id.0),
             Failure::Gone(id) => format!("fail: {} gone", id.0),
             Failure::NotCommitted(id) => format!("fail: {} not committed", id.0),
+            Failure::Unmarked(id) => format!("fail: {} unmarked", id.0),
         },
     }
 }
@@ -110,9 +114,15 @@ fn an_id_whose_transaction_was_aborted_is_not_used_again() {
 }
 
 #[test]
+fn an_id_whose_markers_are_missing_is_not_used_again() {
+    check::<Words>("an_id_whose_markers_are_missing_is_not_used_again");
+}
+
+#[test]
 fn transcripts_of_the_ring_notice_broken_rules() {
     assert!(notices::<Words>("an_id_is_used_again_when_its_commit_is_seen", Mutation::RingReusesUnproven));
     assert!(notices::<Words>("an_id_is_used_again_when_its_commit_is_seen", Mutation::RingPreparesUnacknowledged));
+    assert!(notices::<Words>("an_id_whose_markers_are_missing_is_not_used_again", Mutation::RingReusesUnmarked));
     assert!(notices::<Words>("an_epoch_without_records_opens_nothing_and_is_reported_in_its_turn", Mutation::RingBeginsEmpty));
     assert!(notices::<Words>("an_epoch_without_records_opens_nothing_and_is_reported_in_its_turn", Mutation::RingReportsOutOfTurn));
     assert!(notices::<Words>("the_next_epoch_gets_an_id_ready_and_waits_for_acknowledgements", Mutation::RingWritesAhead));

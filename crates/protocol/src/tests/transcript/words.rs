@@ -11,7 +11,7 @@ use staunch_types::{Epoch, ErrorKind, Generation, TaskId, Tick};
 use crate::checkpoint::EpochFailure;
 use crate::commit::{Answer, CommitFailure, LostPolicy, Verdict};
 use crate::ledger::{Entry, Origin};
-use crate::transaction::{Described, Found, Identity, Producer, TransactionPhase};
+use crate::transaction::{Described, Found, Identity, Markers, Producer, TransactionPhase};
 use crate::{Attempt, CommittableId, OpId, Reason, SinkId};
 
 pub(super) fn number<T: std::str::FromStr>(word: &str) -> T {
@@ -120,6 +120,15 @@ pub(super) fn identity(word: &str) -> Identity {
 }
 
 /// `unknown`, or a phase and a transaction; one that has not begun has the start -1.
+pub(super) fn markers(word: &str) -> Markers {
+    match word {
+        "arrived" => Markers::Arrived,
+        "missing" => Markers::Missing,
+        "not-told" => Markers::NotTold,
+        _ => panic!("no markers {word}"),
+    }
+}
+
 pub(super) fn described(words: &[&str]) -> Described {
     use TransactionPhase as P;
     let [phase, transaction] = words else {

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use staunch_protocol::transaction::{Described, Identity, Producer};
+use staunch_protocol::transaction::{Described, Identity, Markers, Producer};
 use staunch_types::Tick;
 
 use super::{Body, Broker, Decision, Place, Refusal};
@@ -82,6 +82,31 @@ impl SimBroker {
         })
     }
 
+    /// Whether partitions have a transaction open that a producer began at these offsets or before.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub fn markers(&self, id: &str, producer: Producer, places: &[(Place, u64)]) -> io::Result<Markers> {
+        let is_open =
+            |broker: &Broker, (place, last): &(Place, u64)| broker.open_from(place, producer.id).is_some_and(|first| first <= *last);
+        self.ask(Operation::AskMarkers, id, |broker| match places.iter().any(|place| is_open(broker, place)) {
+            true => Markers::Missing,
+            false => Markers::Arrived,
+        })
+    }
+
+    /// Writes the marker of a commit in the place of the coordinator; where there is one already nothing is open.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub fn write_marker(&self, id: &str, producer: Producer, place: &Place) -> io::Result<()> {
+        self.persist(Operation::WriteMarker, id, |broker, _, _| {
+            broker.write_marker(place, producer);
+            Ok(())
+        })?
+        .map_err(|_| io::ErrorKind::TimedOut.into())
+    }
+
     /// The last transaction of an id.
     ///
     /// # Errors
@@ -147,7 +172,7 @@ impl SimBroker {
     }
 
     /// Lets time pass: others go on if the caller can pause.
-    fn wait(&self, time: Duration) {
+    pub fn wait(&self, time: Duration) {
         let until = self.kernel.machine().now + time;
         if fiber::can_pause() {
             fiber::pause(until);

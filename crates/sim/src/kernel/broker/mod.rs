@@ -17,6 +17,7 @@ use staunch_protocol::transaction::{Described, Found, Identity, Producer, Transa
 use staunch_types::Tick;
 
 use super::{ProcessId, Random, WALL_START_MS};
+use crate::sink::AGAIN;
 
 pub use client::{Answer, SimBroker};
 pub use topic::{Body, Fetched, Place};
@@ -32,6 +33,9 @@ pub struct BrokerSettings {
     pub forget_after: Duration,
     /// The last epoch of a producer; then its id has to change.
     pub epoch_max: i16,
+    /// Markers of commits that are forgotten, out of ten thousand: the decision counts as done without them, as by KAFKA-20734. Those of ids
+    /// under which lost output is written again are not.
+    pub markers_forgotten: u32,
 }
 
 impl Default for BrokerSettings {
@@ -40,6 +44,7 @@ impl Default for BrokerSettings {
             marker: (Duration::from_micros(50), Duration::from_millis(5)),
             forget_after: Duration::from_secs(7 * 86_400),
             epoch_max: i16::MAX,
+            markers_forgotten: 0,
         }
     }
 }
@@ -48,10 +53,14 @@ impl BrokerSettings {
     /// A broker by chance: slow ones, some that forget soon, some whose producers' epochs end soon.
     pub fn by_chance(random: &mut Random) -> BrokerSettings {
         let usual = BrokerSettings::default();
+        let marker = (Duration::from_micros(50), random.duration(Duration::from_micros(50), Duration::from_secs(2)));
+        let forgets_ids = random.chance(3_000);
         BrokerSettings {
-            marker: (Duration::from_micros(50), random.duration(Duration::from_micros(50), Duration::from_secs(2))),
-            forget_after: if random.chance(3_000) { Duration::from_secs(5) } else { usual.forget_after },
+            marker,
+            forget_after: if forgets_ids { Duration::from_secs(5) } else { usual.forget_after },
             epoch_max: if random.chance(3_000) { 4 } else { usual.epoch_max },
+            // Who forgets both knows nothing of the transaction, and nobody else does.
+            markers_forgotten: if !forgets_ids && random.chance(3_000) { 500 } else { 0 },
         }
     }
 }
@@ -272,7 +281,9 @@ impl Broker {
             Decision::Commit => TransactionPhase::PrepareCommit,
             Decision::Abort => TransactionPhase::PrepareAbort,
         };
-        id.markers = id.places.iter().map(|place| (place.clone(), now + random.duration(low, high))).collect();
+        let forgotten = if decision == Decision::Commit && !name.contains(AGAIN) { self.settings.markers_forgotten } else { 0 };
+        let written = id.places.iter().filter(|_| forgotten == 0 || !random.chance(forgotten)).cloned().collect::<Vec<Place>>();
+        id.markers = written.into_iter().map(|place| (place, now + random.duration(low, high))).collect();
     }
 
     /// Makes a partition part of a producer's transaction, which begins with the first one.
@@ -308,6 +319,9 @@ impl Broker {
         if id.phase != TransactionPhase::Ongoing || !id.places.contains(place) {
             return Err(Refusal::NotOpen);
         }
+        if self.topics.is_shut(place, producer) {
+            return Err(Refusal::Fenced);
+        }
         Ok(self.topics.append(place, producer, number, body))
     }
 
@@ -336,6 +350,19 @@ impl Broker {
             (TransactionPhase::CompleteCommit, Decision::Commit) | (TransactionPhase::CompleteAbort, Decision::Abort) => Ok(()),
             _ => Err(Refusal::NotOpen),
         }
+    }
+
+    /// Where what a producer has open in a partition begins.
+    #[must_use]
+    pub fn open_from(&self, place: &Place, producer_id: i64) -> Option<u64> {
+        self.topics.open_from(place, producer_id)
+    }
+
+    /// A marker that does not come from the coordinator: what is open of the producer is committed, whatever it is, and the partition takes nothing
+    /// more from it with a lower epoch.
+    pub fn write_marker(&mut self, place: &Place, producer: Producer) {
+        self.topics.mark(place, producer.id, true);
+        self.topics.raise(place, producer);
     }
 
     /// How a transaction ended, when it is not open any more.

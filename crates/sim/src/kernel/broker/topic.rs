@@ -53,6 +53,8 @@ struct Partition {
     open: BTreeMap<i64, Vec<usize>>,
     /// Offsets by producer and number.
     known: BTreeMap<(Producer, u64), usize>,
+    /// The least epoch that is taken, by producer, where a marker has raised it.
+    raised: BTreeMap<i64, i16>,
 }
 
 /// All topics; they exist as soon as somebody writes to them.
@@ -84,6 +86,23 @@ impl Topics {
         for offset in partition.open.remove(&producer_id).unwrap_or_default() {
             partition.records[offset].fate = if commits { Fate::Committed } else { Fate::Aborted };
         }
+    }
+
+    /// From now on a partition takes nothing from this producer with a lower epoch.
+    pub(super) fn raise(&mut self, place: &Place, producer: Producer) {
+        let raised = &mut self.0.entry(place.clone()).or_default().raised;
+        let least = raised.entry(producer.id).or_default();
+        *least = (*least).max(producer.epoch);
+    }
+
+    /// Whether a partition takes nothing from a producer.
+    pub(super) fn is_shut(&self, place: &Place, producer: Producer) -> bool {
+        self.0.get(place).and_then(|partition| partition.raised.get(&producer.id)).is_some_and(|least| producer.epoch < *least)
+    }
+
+    /// Where what a producer has open in a partition begins.
+    pub(super) fn open_from(&self, place: &Place, producer_id: i64) -> Option<u64> {
+        self.0.get(place)?.open.get(&producer_id)?.first().map(|offset| *offset as u64)
     }
 
     /// The open lines of a producer.

@@ -81,8 +81,9 @@ fn a_committer_that_repeats_a_commit_without_a_look_whether_it_is_done() {
             // So much that it lasts until then.
             *job = JobSpec { chunk_bytes: 64, ..JobSpec::new(Shape::Straight, 4, 1_000) };
             settings.broken = rule;
+            settings.ring = 1;
         });
-        world.machine().broker.settings.marker = (Duration::from_secs(1), Duration::from_secs(2));
+        world.machine().broker.settings.marker = (Duration::from_millis(50), Duration::from_millis(150));
         world.trap(Trap::new(Operation::EndTransaction, "", Deed::LoseAnswer(io::ErrorKind::TimedOut)).skip(number).times(3));
         let id = world.start(&Start { timeout: Duration::from_millis(300), failures_tolerated: 99, ..Start::default() });
         world.run_out(id, LONG)?;
@@ -112,6 +113,35 @@ fn a_committer_that_writes_again_without_a_look_for_the_mark() {
         world.kill(old);
         world.kill(new);
         world.finish(&Start::default())
+    });
+}
+
+/// Some markers are forgotten: not always those of all partitions.
+fn forgetful(rule: Option<BrokenDriver>, ring: u32, number: u64) -> World {
+    let world = broken(rule, ring);
+    world.machine().broker.settings.markers_forgotten = 1_000 + 500 * number as u32;
+    world
+}
+
+#[test]
+fn a_committer_that_takes_what_the_coordinator_calls_committed_for_visible() {
+    is_found_out(BrokenDriver::CommitsUnconfirmed, "E2", |rule, number| {
+        let mut world = forgetful(rule, 5, number);
+        let id = world.start(&Start { failures_tolerated: 999, ..Start::default() });
+        world.run_out(id, LONG)?;
+        world.kill(id);
+        world.finish(&Start { failures_tolerated: 999, ..Start::default() })
+    });
+}
+
+#[test]
+fn a_writer_that_uses_an_id_again_whose_markers_are_missing() {
+    is_found_out(BrokenDriver::ReusesUnconfirmed, "E7", |rule, number| {
+        let mut world = forgetful(rule, 1, number);
+        let id = world.start(&Start { failures_tolerated: 999, ..Start::default() });
+        world.run_out(id, LONG)?;
+        world.kill(id);
+        world.finish(&Start { failures_tolerated: 999, ..Start::default() })
     });
 }
 

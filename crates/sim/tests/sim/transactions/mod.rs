@@ -8,3 +8,4 @@ mod changes;
 mod every_request;
 mod broken;
 mod late;
+mod forgotten;
