@@ -77,6 +77,10 @@ pub const TOPIC_MISSING: &str = "K059";
 pub const MESSAGE_TOO_LARGE: &str = "K066";
 /// The job has gone on with another ledger than this one.
 pub const LEDGER_OLD: &str = "K067";
+/// A broker has forgotten markers of a transaction that is committed.
+pub const MARKERS_FORGOTTEN: &str = "K069";
+/// This user may not write the markers that a broker has forgotten.
+pub const MARKERS_REFUSED: &str = "K070";
 /// The topic of marks may delete marks.
 pub const MARKS_NOT_KEPT: &str = "K068";
 /// A newer generation has taken a transactional id over.

@@ -36,7 +36,7 @@ pub use cluster::{Allowed, Broker, Cluster, Operation, Partition, Topic};
 pub use fetch::{Extent, Fetched, Isolation};
 pub use interrupt::Interrupt;
 pub use staunch_protocol::transaction::{Identity, Producer, TransactionPhase};
-pub use transactions::{Decision, Described, Ended, Listed, Transaction};
+pub use transactions::{Decision, Described, Ended, Listed, OpenAt, Openness, Transaction, Written};
 
 use crate::codes;
 use crate::settings::{Address, ClientSettings};
@@ -135,9 +135,19 @@ impl Control {
                 return Err(error);
             }
             if self.interrupt.wait(pause(attempts)) == Waited::Interrupted {
-                let what = format!("waiting for an answer to {} was interrupted", connection::name(key));
-                return Err(Error::new(ErrorKind::Retry, codes::INTERRUPTED, what).cause(error).remedy("nothing: the program ends"));
+                return Err(interrupted(format!("waiting for an answer to {}", connection::name(key))).cause(error));
             }
+        }
+    }
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// `Retry` when the program ends.
+    pub(crate) fn pause(&self, time: std::time::Duration) -> Result<()> {
+        match self.interrupt.wait(time) {
+            Waited::Through => Ok(()),
+            Waited::Interrupted => Err(interrupted("a wait".into())),
         }
     }
 
@@ -194,6 +204,10 @@ impl std::fmt::Debug for Control {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Control").field("settings", &self.settings).finish_non_exhaustive()
     }
+}
+
+fn interrupted(what: String) -> Error {
+    Error::new(ErrorKind::Retry, codes::INTERRUPTED, format!("{what} was interrupted")).remedy("nothing: the program ends")
 }
 
 fn denied(key: i16, about: &str, code: ResponseError, broker: &Address) -> Error {

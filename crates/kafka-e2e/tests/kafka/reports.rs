@@ -97,7 +97,7 @@ fn report_08_what_a_job_left_open_whose_checkpoints_are_gone_is_aborted_when_a_p
 #[test]
 fn report_09_many_checkpoints_need_no_more_ids_than_a_ring_for_each_task() {
     let mut bed = bed("report-09");
-    let start = Start { interval: Duration::from_millis(5), ..Start::with(2).rate(2_000) };
+    let start = Start { interval: Duration::from_millis(5), ..Start::with(2).rate(500) };
     let ended = bed.job.run(&start).and_then(|finished| finished.expect(0)).unwrap_or_else(|error| panic!("{error:#}"));
     let with_output = ended.lines.iter().filter(|line| line.starts_with("durable ") && !line.ends_with(" with 0")).count();
     assert!(with_output > 4 * IDS_MAX, "only {with_output} checkpoints had output");

@@ -145,7 +145,7 @@ impl Control {
     }
 
     /// One attempt to find the leader of a partition; else the error code, and who answered.
-    fn leader(&mut self, topic: &str, partition: i32) -> Result<Result<Address, (i16, Address)>> {
+    pub(in crate::control) fn leader(&mut self, topic: &str, partition: i32) -> Result<Result<Address, (i16, Address)>> {
         if let Some(known) = self.leaders.get(&(topic.to_owned(), partition)) {
             return Ok(Ok(known.clone()));
         }
@@ -177,7 +177,7 @@ impl Isolation {
     }
 }
 
-fn wire_name(topic: &str) -> TopicName {
+pub(in crate::control) fn wire_name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.into()))
 }
 

@@ -1,6 +1,7 @@
 //! Requests about one transactional id: describe its transaction, end it, fence its producer.
 
 mod listing;
+mod markers;
 
 use kafka_protocol::ResponseError;
 use kafka_protocol::error::ParseResponseErrorCode;
@@ -11,6 +12,7 @@ use staunch_protocol::transaction::{self, Found, Identity, Producer, Transaction
 use staunch_types::{Error, ErrorKind, Result};
 
 pub use listing::Listed;
+pub use markers::{OpenAt, Openness, Written};
 
 use super::{Control, Target, connection, refused};
 use crate::codes;

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use staunch_protocol::transaction::resolve::Step;
 use staunch_types::{Error, ErrorKind, LedgerId, Name, Result};
 
-use super::committer::step;
+use super::committer::confirm::{Committed, Outcome, in_words};
+use super::committer::{step, visible};
 use super::stored::StoredTransaction;
 use crate::audit::{AuditScope, AuditedOutput, TopicAudit, audit_topics};
 use crate::codes;
@@ -36,6 +37,11 @@ pub enum Standing {
     Committed {
         /// What was seen.
         proof: String,
+    },
+    /// It is committed, and partitions have it open still: a broker has forgotten to tell them.
+    Unmarked {
+        /// Which.
+        open: String,
     },
     /// It is open, and can be committed.
     Open {
@@ -109,9 +115,14 @@ impl Brokers {
     /// `Retry` when the brokers do not answer, `Invalid` when they refuse us.
     pub fn standing(&mut self, body: &[u8], now_ms: i64) -> Result<Standing> {
         let stored = StoredTransaction::decode(body)?;
-        let (step, _) = step(&mut self.control, &stored)?;
+        let (step, held) = step(&mut self.control, &stored)?;
         Ok(match step {
-            Step::Committed { proof } => Standing::Committed { proof },
+            Step::Committed { proof } => match visible(&stored, &held)?.confirm(&mut self.control) {
+                Ok(Outcome::Through(note)) => Standing::Committed { proof: format!("{proof}{note}") },
+                Ok(Outcome::Forgotten(_, open)) => Standing::Unmarked { open: in_words(&open) },
+                Err(error) if error.code() == codes::NOT_KNOWN_YET => Standing::Unknown { why: error.to_string() },
+                Err(error) => return Err(error),
+            },
             Step::Pending => {
                 Standing::Open { left_ms: stored.started_ms.saturating_add(i64::from(stored.timeout_ms)).saturating_sub(now_ms) }
             }
@@ -128,14 +139,32 @@ impl Brokers {
     /// `Retry` when it is not known whether it happened; as [`Brokers::standing`] else.
     pub fn commit(&mut self, body: &[u8], now_ms: i64) -> Result<Standing> {
         let standing = self.standing(body, now_ms)?;
-        let Standing::Open { .. } = standing else { return Ok(standing) };
         let stored = StoredTransaction::decode(body)?;
+        match standing {
+            Standing::Open { .. } => {}
+            Standing::Unmarked { .. } => return self.mark(&stored, body, now_ms),
+            standing @ (Standing::Committed { .. } | Standing::Lost { .. } | Standing::Unknown { .. }) => return Ok(standing),
+        }
         match self.control.end_described(&stored.id, stored.identity(), Decision::Commit)? {
             Ended::AsAsked => {
-                Ok(Standing::Committed { proof: format!("EndTxn committed transactional id={} {}", stored.id, stored.producer()) })
+                let proof = format!("EndTxn committed transactional id={} {}", stored.id, stored.producer());
+                match Committed::of(&stored).confirm(&mut self.control)? {
+                    Outcome::Through(note) => Ok(Standing::Committed { proof: format!("{proof}{note}") }),
+                    Outcome::Forgotten(..) => self.mark(&stored, body, now_ms),
+                }
             }
             Ended::NotOpen | Ended::Fenced | Ended::UnknownProducer => self.standing(body, now_ms),
         }
+    }
+
+    /// Writes the markers that a broker has forgotten.
+    fn mark(&mut self, stored: &StoredTransaction, body: &[u8], now_ms: i64) -> Result<Standing> {
+        let (_, held) = step(&mut self.control, stored)?;
+        let committed = visible(stored, &held)?;
+        if let Outcome::Forgotten(next, open) = committed.confirm(&mut self.control)? {
+            committed.repair(&mut self.control, next, &open)?;
+        }
+        self.standing(body, now_ms)
     }
 
     /// Open transactions of sinks of a job, under the ids of its ledger, that none of the outputs in doubt is.

@@ -3,6 +3,8 @@
 //! Owns: the dealings with the coordinator of transactions for one sink. Does not own: the rules of a verdict and of a sweep
 //! (`staunch_protocol::transaction::resolve`).
 
+pub(super) mod confirm;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use super::{Settings, mark};
 use crate::codes;
 use crate::control::{Control, Decision, Described, Ended, Transaction};
 use crate::ids::{Ids, Of};
+use confirm::{Committed, Outcome};
 
 /// Bytes of a journal that are read at once.
 const READ_BYTES: u64 = 1 << 20;
@@ -61,6 +64,26 @@ impl KafkaCommitter {
         Ok(next)
     }
 
+    /// The proof of a commit that has come through to readers.
+    fn confirmed(&mut self, committed: &Committed, text: &str, held: &[u8]) -> Result<Proof> {
+        match committed.confirm(&mut self.control)? {
+            Outcome::Through(note) => Ok(proof(format!("{text}{note}"), held)),
+            Outcome::Forgotten(_, open) => Err(committed.forgotten(&open)),
+        }
+    }
+
+    /// As [`Self::confirmed`], after forgotten markers were written.
+    fn mended(&mut self, committed: &Committed, text: &str, held: &[u8]) -> Result<Proof> {
+        match committed.confirm(&mut self.control)? {
+            Outcome::Through(note) => Ok(proof(format!("{text}{note}"), held)),
+            Outcome::Forgotten(next, open) => {
+                committed.repair(&mut self.control, next, &open)?;
+                let text = format!("{text}; forgotten markers were written: {}", confirm::in_words(&open));
+                self.confirmed(committed, &text, held)
+            }
+        }
+    }
+
     /// Writes the messages of a copy, to the topics that the sink had then, in a transaction of its own, which nobody else may have open, and
     /// commits it.
     fn write_again(&mut self, committable: &Committable, stored: &StoredTransaction) -> Result<Proof> {
@@ -71,7 +94,7 @@ impl KafkaCommitter {
         let handle = Handle::take_over(&self.settings, id, batch)?;
         let (reading, held) = mark::look_for(&mut self.control, &stored.mark)?;
         match reading {
-            MarkReading::There => return Ok(proof(format!("mark={}", stored.mark.key), &held)),
+            MarkReading::There => return self.mended(&visible(stored, &held)?, &format!("mark={}", stored.mark.key), &held),
             MarkReading::Absent | MarkReading::NotAsked => {}
             MarkReading::PlaceGone { why } => return Err(unknowable(stored, &why)),
         }
@@ -104,7 +127,8 @@ impl KafkaCommitter {
         let place = rewritten.encode()?;
         handle.send_mark(&stored.mark.topic, &stored.mark.key, &place)?;
         handle.finish()?;
-        Ok(proof(format!("written again from copy={copy} mark={} as {}", stored.mark.key, rewritten.describe()), &place))
+        let text = format!("written again from copy={copy} mark={} as {}", stored.mark.key, rewritten.describe());
+        self.confirmed(&Committed::again(&rewritten), &text, &place)
     }
 
     /// Where the messages are that an open transaction of ours was just given.
@@ -161,9 +185,15 @@ impl Committer for KafkaCommitter {
             return Err(Error::new(ErrorKind::Bug, codes::KAFKA_BUG, what).at(format!("transactional id={}", stored.id)));
         }
         match self.step(&stored)? {
-            Step::Committed { proof: text } => Ok(proof(text, &self.seen)),
+            Step::Committed { proof: text } => {
+                let held = std::mem::take(&mut self.seen);
+                self.confirmed(&visible(&stored, &held)?, &text, &held)
+            }
             Step::Pending => match self.control.end_described(&stored.id, stored.identity(), Decision::Commit)? {
-                Ended::AsAsked => Ok(Proof::seen(format!("EndTxn committed transactional id={} {}", stored.id, stored.producer()))),
+                Ended::AsAsked => {
+                    let text = format!("EndTxn committed transactional id={} {}", stored.id, stored.producer());
+                    self.confirmed(&Committed::of(&stored), &text, &[])
+                }
                 ended @ (Ended::NotOpen | Ended::Fenced | Ended::UnknownProducer) => Err(Error::new(
                     ErrorKind::Restart,
                     codes::TRANSACTION_GONE,
@@ -175,7 +205,7 @@ impl Committer for KafkaCommitter {
             },
             Step::Lost { evidence } => Err(lost(&stored, &evidence)),
             Step::AskMark | Step::AskAgain { .. } | Step::Unknowable { .. } => {
-                Err(not_known(&stored, "the transaction is between two phases"))
+                Err(not_known(stored.describe(), "the transaction is between two phases"))
             }
         }
     }
@@ -183,11 +213,14 @@ impl Committer for KafkaCommitter {
     fn resolve(&mut self, committable: &Committable) -> Result<Resolution> {
         let stored = StoredTransaction::decode(&committable.body)?;
         match self.step(&stored)? {
-            Step::Committed { proof: text } => Ok(Resolution::Committed(proof(text, &self.seen))),
+            Step::Committed { proof: text } => {
+                let held = std::mem::take(&mut self.seen);
+                self.mended(&visible(&stored, &held)?, &text, &held).map(Resolution::Committed)
+            }
             Step::Pending => Ok(Resolution::Pending),
             Step::Lost { evidence } => Ok(Resolution::Lost { evidence: format!("{evidence}: {}", stored.describe()) }),
-            Step::AskMark => Err(not_known(&stored, "the mark was not looked for")),
-            Step::AskAgain { why } => Err(not_known(&stored, &why)),
+            Step::AskMark => Err(not_known(stored.describe(), "the mark was not looked for")),
+            Step::AskAgain { why } => Err(not_known(stored.describe(), &why)),
             Step::Unknowable { why } if self.context.accepts_lost => {
                 Ok(Resolution::Lost { evidence: format!("nobody can know, and that is accepted: {why}: {}", stored.describe()) })
             }
@@ -249,11 +282,16 @@ impl Committer for KafkaCommitter {
             if !owner.is_swept(listed.phase.is_open()) {
                 continue;
             }
-            let described = self.control.describe_transaction(&id)?.found();
-            if let Sweep::Fence(found) = resolve::sweep(owner, &described, kept.get(&id).map_or(&[], Vec::as_slice)) {
+            let described = self.control.describe_transaction(&id)?;
+            if let Sweep::Fence(found) = resolve::sweep(owner, &described.found(), kept.get(&id).map_or(&[], Vec::as_slice)) {
                 let is_fenced = self.control.fence_producer(&id, found.producer, self.settings.timeout_ms())?.is_some();
                 if is_fenced && found.phase.is_open() {
-                    swept.removed.push(format!("open transaction {id} {}", found.producer));
+                    let note = match (owner, &described) {
+                        // Another process may have committed it since.
+                        (Owner::Anybody | Owner::Newer, _) | (_, Described::Unknown) => String::new(),
+                        (Owner::Swept | Owner::Older, Described::Known(known)) => confirm::mend_abort(&mut self.control, known)?,
+                    };
+                    swept.removed.push(format!("open transaction {id} {}{note}", found.producer));
                 }
             }
         }
@@ -279,9 +317,17 @@ fn proof(text: String, held: &[u8]) -> Proof {
     Proof { text, place: if held == MARKED { Vec::new() } else { held.to_vec() } }
 }
 
-fn not_known(stored: &StoredTransaction, why: &str) -> Error {
+/// The transaction by which an output is visible, by what its mark holds, if it was looked for: another one, when it was written again.
+pub(super) fn visible(stored: &StoredTransaction, held: &[u8]) -> Result<Committed> {
+    if held.is_empty() || held == MARKED {
+        return Ok(Committed::of(stored));
+    }
+    Rewritten::decode(held).map(|rewritten| Committed::again(&rewritten))
+}
+
+fn not_known(place: String, why: &str) -> Error {
     Error::new(ErrorKind::Retry, codes::NOT_KNOWN_YET, format!("it is not known yet what became of a prepared transaction: {why}"))
-        .at(stored.describe())
+        .at(place)
         .data("nothing was decided: it is asked again")
         .remedy("nothing; if it goes on, see the brokers' logs")
 }

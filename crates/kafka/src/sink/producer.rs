@@ -22,10 +22,11 @@ use staunch_types::{Digest, Epoch, Error, ErrorKind, Result, Tick};
 
 use super::Settings;
 use super::batch::{OutBatch, OutMessage};
+use super::committer::confirm::markers;
 use super::handle::{Handle, STEP, batch_bytes_max};
 use super::stored::{MARKED, Mark, StoredTransaction};
 use super::writer::BATCHES_MAX;
-use crate::control::{Control, Described};
+use crate::control::{Control, Described, Written};
 use crate::ids::Ids;
 use crate::{codes, figures};
 
@@ -273,6 +274,11 @@ impl Work {
                 open.copy.take().map_or(Ok(()), Copy::finish)?;
                 Ok(None)
             }
+            Effect::Confirm { id } => {
+                let (producer, written) = self.written(id)?;
+                let markers = markers(&self.control.open_in(producer, &written)?);
+                Ok(Some(Event::Confirmed { id, markers }))
+            }
             Effect::Settle { id } => {
                 self.handle(id).settle()?;
                 Ok(Some(Event::Settled { id }))
@@ -334,6 +340,19 @@ impl Work {
         handle.send_mark(&topic, &key, MARKED)?;
         open.mark = Some((topic, topic_id, key));
         Ok(())
+    }
+
+    /// The producer of the last transaction of an id, and where it wrote.
+    fn written(&mut self, id: IdNumber) -> Result<(i64, Vec<Written>)> {
+        let (topic, _) = self.mark_topic()?;
+        let Id { handle: Some(handle), described: Some(Described::Known(found)), .. } = &self.ids[id.0 as usize] else {
+            return Err(bug("markers of no transaction are asked for"));
+        };
+        let ranges = handle.deliveries.ranges(&self.settings.topics);
+        let mut written: Vec<Written> =
+            ranges.into_iter().map(|range| Written { topic: range.topic, partition: range.partition, last: range.last }).collect();
+        written.extend(handle.deliveries.mark().map(|(partition, last)| Written { topic, partition, last }));
+        Ok((found.producer.id, written))
     }
 
     /// The topic of marks, and its id.
@@ -403,6 +422,14 @@ impl Work {
             Failure::NotCommitted(id) => self
                 .gone("a prepared transaction is not in doubt any more, and the coordinator does not say that it was committed", id)
                 .data("what became of it is found out at the restart, before anything new is written"),
+            Failure::Unmarked(id) => Error::new(
+                ErrorKind::Restart,
+                codes::MARKERS_FORGOTTEN,
+                "a transaction is committed, and a broker has forgotten to tell partitions so (KAFKA-20734)",
+            )
+            .at(format!("transactional id={}", self.handle(id).id))
+            .data("its messages are not lost: readers of committed messages stop before them, until the markers are written")
+            .remedy("nothing: they are written at the restart"),
         }
     }
 

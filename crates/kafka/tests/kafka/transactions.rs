@@ -1,6 +1,6 @@
 //! Transactions, their coordinator and their readers.
 
-use staunch_kafka::control::{Decision, Described, Ended, Producer, TransactionPhase};
+use staunch_kafka::control::{Decision, Described, Ended, Openness, Producer, TransactionPhase, Written};
 use staunch_kafka_testbed::shared;
 
 use crate::writer::{Writer, committed, control, described, ended, judged_topic};
@@ -207,4 +207,36 @@ fn taking_an_id_away_from_an_older_epoch_aborts_what_a_newer_epoch_of_the_same_p
     assert_eq!(control.fence_producer("older-epoch", old.producer, 60_000).expect("an answer"), None, "it is said to be left alone");
     assert_eq!(ended(&mut control, "older-epoch").phase, TransactionPhase::CompleteAbort);
     assert_eq!(committed(&mut judge, "older-epoch"), Vec::<String>::new());
+}
+
+#[test]
+fn a_marker_that_is_not_the_coordinators_ends_a_transaction_and_shuts_the_partition_to_its_producer() {
+    for (name, decision, expected) in [("marked", Decision::Commit, vec!["a"]), ("unmarked", Decision::Abort, vec![])] {
+        let mut judge = judged_topic(shared(), name);
+        let mut control = control(shared());
+        let writer = Writer::open(shared(), name, MINUTE_MS);
+        writer.begin();
+        writer.write(name, &["a"]);
+        let producer = described(&mut control, name).producer;
+        let written = |last| [Written { topic: name.into(), partition: 0, last }];
+        let open = control.open_in(producer.id, &written(0)).expect("an answer").open;
+        assert_eq!(open.iter().map(|open| (open.partition, open.start, open.producer)).collect::<Vec<_>>(), [(0, 0, producer)]);
+        // Of somebody else, or behind what is asked about, nothing is open.
+        assert_eq!(control.open_in(producer.id + 1, &written(0)).expect("an answer"), Openness::default());
+        assert_eq!(control.open_in(producer.id, &written(-1)).expect("an answer"), Openness::default());
+        assert_eq!(
+            control.open_in(producer.id, &[Written { topic: "no-such-topic".into(), partition: 0, last: 9 }]).expect("an answer"),
+            Openness::default()
+        );
+
+        let next = Producer { epoch: producer.epoch + 1, ..producer };
+        for _ in 0..2 {
+            control.write_marker(&open[0], next, decision).expect("it is written");
+        }
+        assert_eq!(control.open_in(producer.id, &written(9)).expect("an answer"), Openness::default());
+        assert_eq!(committed(&mut judge, name), expected);
+        assert!(writer.try_write(name, "b").is_err(), "the partition takes more from the producer");
+        assert_eq!(committed(&mut judge, name), expected);
+        assert_eq!(control.end_transaction(name, producer, Decision::Abort).expect("an answer"), Ended::AsAsked);
+    }
 }

@@ -72,6 +72,14 @@ impl Writer {
         self.deliver();
     }
 
+    /// Writes a value to partition 0, and tells what the broker did not take.
+    pub(crate) fn try_write(&self, topic: &str, value: &str) -> Result<(), Vec<String>> {
+        self.send(topic, 0, value);
+        self.producer.flush(TIME_MAX).expect("the broker answers");
+        let undelivered = self.undelivered.0.lock().expect("no thread panicked").clone();
+        if undelivered.is_empty() { Ok(()) } else { Err(undelivered) }
+    }
+
     fn send(&self, topic: &str, partition: i32, value: &str) {
         let record = BaseRecord::<str, str>::to(topic).partition(partition).payload(value);
         self.producer.send(record).map_err(|(error, _)| error).expect("room");

@@ -72,7 +72,7 @@ struct InDoubt {
     records: u64,
     bytes: u64,
     output: String,
-    /// What the outside says of it, by a word: `committed`, `open`, `lost`, `unknown`; none when it was not asked.
+    /// What the outside says of it, by a word: `committed`, `unmarked`, `open`, `lost`, `unknown`; none when it was not asked.
     now: Option<&'static str>,
     /// In how many seconds the outside gives it up.
     seconds_left: Option<i64>,

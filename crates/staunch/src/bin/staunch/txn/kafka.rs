@@ -97,6 +97,7 @@ impl InDoubt {
     fn learn(&mut self, standing: Standing) {
         (self.now, self.seen) = match standing {
             Standing::Committed { proof } => (Some("committed"), Some(proof)),
+            Standing::Unmarked { open } => (Some("unmarked"), Some(format!("committed, and a broker has forgotten the markers in {open}"))),
             Standing::Open { left_ms } => {
                 self.seconds_left = Some(left_ms / 1000);
                 (Some("open"), None)
