@@ -1,6 +1,6 @@
 //! What people outside the engine implement: sources, sinks and file systems; and what the engine hands to them.
 //!
-//! Owns: the contracts and the guarantees each side gives. Does not own: any implementation, any thread, any clock.
+//! Owns: the contracts and the guarantees each side gives. Does not own: any implementation but that in memory, any thread, any clock.
 //! Follows the data: the door to blocking work, files, source, output, sink.
 //!
 //! Invariants:
@@ -35,4 +35,4 @@ pub use source::{
     SplitSnapshot,
 };
 pub use staunch_protocol::CommitPermit;
-pub use store::{CheckpointStore, ObjectMeta, ObjectWriter, StoreError};
+pub use store::{CheckpointStore, MemoryStore, ObjectMeta, ObjectWriter, StoreError};

@@ -1,12 +1,16 @@
 //! Where checkpoints live.
 //!
-//! Owns: the operations a store must offer and what holds after each. Local directories and simulation implement it; so can object
-//! stores: it needs no rename and no append to what is visible.
+//! Owns: the operations a store must offer and what holds after each; a store in memory. Local directories, buckets of S3 and simulation
+//! implement it: it needs no rename and no append to what is visible. Implementors pass `testkit::check_store`.
 //!
 //! Invariants that implementors give:
 //! 1. An object is visible whole or not at all, and never changes.
 //! 2. Of several `put` calls for one path at most one succeeds, whoever makes them.
 //! 3. After a success the object survives any crash, and every later `read` and `list` sees it.
+
+mod memory;
+
+pub use memory::MemoryStore;
 
 use std::fmt;
 
@@ -42,7 +46,9 @@ pub trait CheckpointStore: Send + Sync {
     /// `Failed`.
     fn remove(&self, path: &str) -> Result<(), StoreError>;
 
-    /// Removes what writers of other processes left unfinished. A writer that is still at it fails; it belongs to an older generation.
+    /// Removes what writers of other processes left unfinished, as far as they began before this one last created an object. A writer that is
+    /// still at it may fail; it belongs to an older generation. A writer of a newer one should not, and if it does no harm is done: nothing of
+    /// it is visible, and its checkpoint is taken again.
     ///
     /// # Errors
     /// `Failed`.
@@ -83,7 +89,9 @@ pub enum StoreError {
     Exists,
     /// There is no object at the path.
     Absent,
-    /// The answer was lost: it may have happened. Read back to know.
+    /// The answer was lost: it may have happened. Read back to know. An implementor that can tell for certain by itself does so, and answers
+    /// this only when it cannot; then the caller compares: the ledger its entry, by its bytes, which no two generations share; state and manifests
+    /// are given up with their checkpoint.
     Unknown(String),
     /// It did not happen.
     Failed(String),

@@ -17,4 +17,6 @@ pub use door::{HeldDoor, ImmediateDoor, io};
 pub use memory::{Fault, MemoryFiles, Operation};
 pub use sink::{SinkCase, check_sink, permit};
 pub use source::{SourceCase, check_source, discover, read_all, reader_context};
-pub use store::MemoryStore;
+pub use store::{StoreCase, check_store};
+
+pub use crate::MemoryStore;
