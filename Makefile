@@ -39,7 +39,7 @@ staunch: ## the command `staunch` with Kafka; needs C and C++
 	@printf 'built: %s\n' "$(CARGO_TARGET_DIR)/release/staunch"
 
 test: ## everything: format, tidy, lints, all tests
-	@scripts/install.sh kafka
+	@scripts/install.sh test
 	@$(MAKE) --no-print-directory fmt tidy clippy test-all
 	$(STEP) "all steps passed"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what a target needs and is missing, on Debian and its kin; prints nothing when all is there.
-# usage: scripts/install.sh build|lint|kafka|bench-flink|bench-kafka
+# usage: scripts/install.sh build|lint|test|stores|kafka|bench-flink|bench-kafka
 #
-# build: what the demo needs. lint: all crates compile. kafka: all tests run, with a real Kafka in the cache. bench-flink: the comparison.
-# bench-kafka: the one with Kafka.
+# build: what the demo needs. lint: all crates compile. test: all tests run, with a real Kafka and servers of S3 in the cache.
+# stores: the latter alone. kafka: Kafka alone. bench-flink: the comparison. bench-kafka: the one with Kafka.
 #
 # Rust itself is not installed here: which toolchain a machine has is its owner's choice; the oldest that works is said in
 # Cargo.toml (`rust-version`).
@@ -65,6 +65,15 @@ need_kafka() {
   scripts/kafka/setup.sh "${STAUNCH_KAFKA:-${XDG_CACHE_HOME:-$HOME/.cache}/staunch/kafka}"
 }
 
+# Servers of S3 for tests, in the cache as well.
+need_stores() {
+  local packages=()
+  have python3 || packages+=(python3)
+  python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
+  [ ${#packages[@]} -eq 0 ] || apt "${packages[@]}"
+  scripts/stores/setup.sh "${STAUNCH_STORES:-${XDG_CACHE_HOME:-$HOME/.cache}/staunch/stores}"
+}
+
 need_java() {
   local packages=()
   have javac || packages+=(default-jdk-headless)
@@ -78,8 +87,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
   build) need_compiler; need_rust ;;
   lint) need_compiler; need_rust; need_librdkafka ;;
+  test) need_compiler; need_rust; need_librdkafka; need_kafka; need_stores ;;
+  stores) need_compiler; need_rust; need_stores ;;
   kafka) need_compiler; need_rust; need_librdkafka; need_kafka ;;
   bench-flink) need_compiler; need_rust; need_java ;;
   bench-kafka) need_compiler; need_rust; need_librdkafka; need_kafka; need_java ;;
-  *) die "usage: scripts/install.sh build|lint|kafka|bench-flink|bench-kafka" ;;
+  *) die "usage: scripts/install.sh build|lint|test|stores|kafka|bench-flink|bench-kafka" ;;
 esac

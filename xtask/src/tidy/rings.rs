@@ -14,7 +14,7 @@ use super::tree::is_of_workspace;
 use super::{Finding, Tree};
 
 /// Every crate of the workspace and its ring.
-const RINGS: [(&str, u8); 17] = [
+const RINGS: [(&str, u8); 19] = [
     ("staunch-types", 0),
     ("staunch-protocol", 0),
     ("staunch-format", 0),
@@ -23,11 +23,13 @@ const RINGS: [(&str, u8); 17] = [
     ("staunch-files", 2),
     ("staunch-kafka", 2),
     ("staunch-http", 2),
+    ("staunch-objects", 2),
     ("staunch", 3),
     ("staunch-sim", 3),
     ("staunch-e2e", 3),
     ("staunch-bench", 3),
     ("staunch-kafka-testbed", 3),
+    ("staunch-store-testbed", 3),
     ("staunch-kafka-e2e", 3),
     ("staunch-kafka-bench", 3),
     ("staunch-examples", 3),
@@ -35,7 +37,7 @@ const RINGS: [(&str, u8); 17] = [
 ];
 /// Crates that start an outside system for tests. They know no other crate of ours, so an arrow to one brings nothing else along; any
 /// crate's tests may use them, and nothing but tests.
-const TESTBEDS: [&str; 1] = ["staunch-kafka-testbed"];
+const TESTBEDS: [&str; 2] = ["staunch-kafka-testbed", "staunch-store-testbed"];
 const FACADE: &str = "staunch";
 /// The one feature outside of the facade: what implementors' tests need, and no program has.
 const TEST_KIT: &str = "testkit";
@@ -44,7 +46,7 @@ const LEAVES: u8 = 2;
 
 /// Dependencies that cost minutes to build or bring C and C++: each in exactly one manifest, so that one crate can be
 /// left out to be rid of it.
-const HEAVY: [&str; 19] = [
+const HEAVY: [&str; 18] = [
     "rdkafka",
     "kafka-protocol",
     "rust-rocksdb",
@@ -58,7 +60,6 @@ const HEAVY: [&str; 19] = [
     "tonic",
     "axum",
     "hyper",
-    "tokio",
     "arrow",
     "parquet",
     "datafusion",
