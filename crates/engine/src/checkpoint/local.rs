@@ -212,3 +212,43 @@ impl Drop for LocalWriter {
 fn failed(action: &str, path: &Path, error: &io::Error) -> StoreError {
     StoreError::Failed(format!("cannot {action} {}: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use staunch_api::testkit::{MemoryFiles, StoreCase, check_store};
+
+    use super::*;
+    use crate::runtime::SystemFiles;
+
+    fn conforms(files: &Arc<dyn FileSystem>, root: &Path, unfinished: &dyn Fn() -> usize) {
+        let writers = AtomicU64::new(0);
+        let open = || -> Arc<dyn CheckpointStore> {
+            let writer = format!("w{}", writers.fetch_add(1, Ordering::Relaxed));
+            Arc::new(LocalStore::new(Arc::clone(files), root, &writer))
+        };
+        check_store(&StoreCase { open: &open, unfinished, large: 1, spares_newer: false });
+    }
+
+    fn unfinished_below(directory: &Path) -> usize {
+        let entries = SystemFiles.list(directory).unwrap_or_default().into_iter();
+        let count = |entry: staunch_api::DirectoryEntry| match entry.metadata.kind {
+            EntryKind::Directory => unfinished_below(&directory.join(&entry.name)),
+            EntryKind::File | EntryKind::Other => usize::from(entry.name.ends_with(UNFINISHED)),
+        };
+        entries.map(count).sum()
+    }
+
+    #[test]
+    fn a_directory_is_a_checkpoint_store() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("some/where");
+        conforms(&(Arc::new(SystemFiles) as Arc<dyn FileSystem>), &root, &|| unfinished_below(&root));
+    }
+
+    #[test]
+    fn a_directory_in_memory_is_a_checkpoint_store() {
+        let files = MemoryFiles::new();
+        let unfinished = || files.paths().iter().filter(|path| path.to_string_lossy().ends_with(UNFINISHED)).count();
+        conforms(&(Arc::new(files.clone()) as Arc<dyn FileSystem>), Path::new("/some/where"), &unfinished);
+    }
+}

@@ -110,3 +110,27 @@ impl FileSystem for SimFiles {
         self.act(Operation::Metadata, path, |disk| Ok(disk.metadata(path)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use staunch_api::testkit::{StoreCase, check_store};
+    use staunch_engine::checkpoint::LocalStore;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_of_the_simulated_disk_is_a_checkpoint_store() {
+        let (kernel, processes) = (Kernel::new(1), AtomicU32::new(1));
+        let open = || -> Arc<dyn staunch_api::CheckpointStore> {
+            let process = ProcessId(processes.fetch_add(1, Ordering::Relaxed));
+            kernel.machine().boot(process);
+            let files = Arc::new(SimFiles::new(Arc::clone(&kernel), process));
+            Arc::new(LocalStore::new(files, Path::new("/some/where"), &process.to_string()))
+        };
+        // Nobody else names them so; what is left of them is seen by whoever clears last.
+        let unfinished = || kernel.machine().disk.under("/some").filter(|path| path.ends_with(".unfinished")).count();
+        check_store(&StoreCase { open: &open, unfinished: &unfinished, large: 1, spares_newer: false });
+    }
+}
