@@ -8,11 +8,13 @@
 mod door;
 mod memory;
 mod store;
+mod database;
 mod collect;
 mod source;
 mod sink;
 
 pub use collect::{Collected, DeadLetter, Event};
+pub use database::{MemoryBackend, MemoryDatabase};
 pub use door::{HeldDoor, ImmediateDoor, io};
 pub use memory::{Fault, MemoryFiles, Operation};
 pub use sink::{SinkCase, check_sink, permit};

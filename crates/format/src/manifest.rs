@@ -17,8 +17,8 @@ use crate::frame::FrameKind;
 use crate::record;
 use crate::value::Schema;
 
-/// The frame of a manifest.
-pub const MANIFEST_FRAME: FrameKind = FrameKind { magic: *b"STNM", version: 1, version_min: 1, name: "manifest" };
+/// The frame of a manifest. Since version 2 a task may keep its keyed state in a database, which a reader must not pass over.
+pub const MANIFEST_FRAME: FrameKind = FrameKind { magic: *b"STNM", version: 2, version_min: 1, name: "manifest" };
 
 /// One checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,8 +74,11 @@ pub struct TaskPart {
     pub task: TaskId,
     /// Small values: positions, watermarks, what a writer carries over.
     pub inline: Vec<Inline>,
-    /// Its keyed states.
+    /// Its keyed states, as far as they are stored in blocks.
     pub states: Vec<StatePart>,
+    /// The database with its keyed states, if there is one.
+    #[serde(default)]
+    pub database: Option<DatabasePart>,
     /// Of a source: what was read in this epoch.
     pub reads: Vec<SplitRange>,
     /// Records of this epoch.
@@ -100,6 +103,41 @@ pub struct StatePart {
     pub schemas: Option<StateSchemas>,
     /// Where it is stored, in the order in which it must be applied.
     pub segments: Vec<Segment>,
+}
+
+/// The database of one operator of one task: all of its keyed state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabasePart {
+    /// The kind of the backend that made it, such as `rocksdb`.
+    pub kind: String,
+    /// Key groups that may occur in it.
+    pub groups: KeyGroupRange,
+    /// Its states, in the order of their numbers in the database.
+    pub states: Vec<DatabaseState>,
+    /// Its files.
+    pub files: Vec<DatabaseFile>,
+}
+
+/// A keyed state in a database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseState {
+    /// Its name.
+    pub name: String,
+    /// How its keys and values are written.
+    pub schemas: StateSchemas,
+}
+
+/// A file of a database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseFile {
+    /// Its name in the database.
+    pub name: String,
+    /// Path of the object in the checkpoint store.
+    pub path: String,
+    /// Bytes.
+    pub length: u64,
+    /// CRC32C of the bytes.
+    pub crc: u32,
 }
 
 /// How the keys and values of a state are written.
@@ -194,6 +232,12 @@ impl Manifest {
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         let tasks = self.operators.iter().flat_map(|operator| &operator.tasks);
         tasks.flat_map(|task| &task.states).flat_map(|state| &state.segments)
+    }
+
+    /// All files of all databases.
+    pub fn database_files(&self) -> impl Iterator<Item = &DatabaseFile> {
+        let tasks = self.operators.iter().flat_map(|operator| &operator.tasks);
+        tasks.filter_map(|task| task.database.as_ref()).flat_map(|database| &database.files)
     }
 }
 

@@ -17,6 +17,6 @@ pub use loader::Loader;
 pub use local::LocalStore;
 pub use names::SinkNames;
 pub use record::{CheckpointRecord, NamedCommittable, SourceRecord};
-pub use segment::Segment;
+pub use segment::{DatabasePart, DatabaseState, Segment};
 pub use upload::Upload;
 pub use wire::ReadEntry;

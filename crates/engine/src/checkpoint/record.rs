@@ -74,7 +74,8 @@ impl CheckpointRecord {
 
     /// Paths of all state objects that it needs.
     pub fn objects(&self) -> impl Iterator<Item = &str> {
-        let parts = self.operators.values().flat_map(BTreeMap::values);
-        parts.flat_map(|p| p.states.values()).flatten().map(|s| s.path.as_str())
+        let parts = || self.operators.values().flat_map(BTreeMap::values);
+        let files = parts().filter_map(|p| p.database.as_ref()).flat_map(|d| &d.stored.files).map(|f| f.path.as_str());
+        parts().flat_map(|p| p.states.values()).flatten().map(|s| s.path.as_str()).chain(files)
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use staunch_api::{Committable, Proof, SplitRead};
+use staunch_api::{Committable, Proof, SplitRead, StoredDatabase, StoredFile};
 use staunch_format::ledger::{
     Body, Claimed, CommitOutcome, CommittableTotal, Committed, LedgerEntry, ManifestName, OperatorTotal, Origin as StoredOrigin, Outcome,
     Sealed, SourceReads, Stopped,
@@ -14,7 +14,7 @@ use staunch_protocol::ledger::{Claimant, Entry, Origin};
 use staunch_protocol::{Attempt, CommittableId, Reason};
 use staunch_types::{Error, ErrorKind, KeyGroupCount, LedgerSeq, Name, Result};
 
-use super::{CheckpointRecord, EntryPayload, NamedCommittable, Segment, SinkNames, SourceRecord};
+use super::{CheckpointRecord, DatabasePart, DatabaseState, EntryPayload, NamedCommittable, Segment, SinkNames, SourceRecord};
 use crate::cluster::SplitBytes;
 use crate::operator::{OperatorCounts, OperatorPart};
 
@@ -114,6 +114,7 @@ fn task_part(task: staunch_types::TaskId, part: &OperatorPart) -> stored::TaskPa
         task,
         inline: part.inline.iter().map(|(kind, bytes)| stored::Inline { kind: kind.clone(), bytes: Opaque(bytes.clone()) }).collect(),
         states: states.collect(),
+        database: part.database.as_ref().map(database_out),
         reads: part.reads.iter().map(read_out).collect(),
         counts: counts_out(part.counts),
     }
@@ -123,6 +124,7 @@ fn part_in(part: stored::TaskPart) -> OperatorPart {
     OperatorPart {
         inline: part.inline.into_iter().map(|i| (i.kind, i.bytes.0)).collect(),
         states: part.states.into_iter().map(|s| (s.name, s.segments.into_iter().map(segment_in).collect())).collect(),
+        database: part.database.map(database_in),
         committables: Vec::new(),
         reads: part.reads.into_iter().map(|r| SplitRead { split: r.split, from: r.from, to: r.to, digest: r.digest }).collect(),
         counts: OperatorCounts {
@@ -131,6 +133,36 @@ fn part_in(part: stored::TaskPart) -> OperatorPart {
             late: part.counts.late,
             rejected: part.counts.rejected,
         },
+    }
+}
+
+fn database_out(database: &DatabasePart) -> stored::DatabasePart {
+    let states = database.states.iter().map(|state| stored::DatabaseState {
+        name: state.name.clone(),
+        schemas: stored::StateSchemas { key: state.keys.clone(), value: state.values.clone() },
+    });
+    let files = database.stored.files.iter().map(|file| stored::DatabaseFile {
+        name: file.name.clone(),
+        path: file.path.clone(),
+        length: file.bytes,
+        crc: file.crc,
+    });
+    stored::DatabasePart {
+        kind: database.kind.clone(),
+        groups: database.stored.groups,
+        states: states.collect(),
+        files: files.collect(),
+    }
+}
+
+fn database_in(database: stored::DatabasePart) -> DatabasePart {
+    let files = database.files.into_iter().map(|f| StoredFile { name: f.name, path: f.path, bytes: f.length, crc: f.crc });
+    let states =
+        database.states.into_iter().map(|s| DatabaseState { name: s.name, keys: s.schemas.key, values: s.schemas.value });
+    DatabasePart {
+        kind: database.kind,
+        states: states.collect(),
+        stored: StoredDatabase { groups: database.groups, files: files.collect() },
     }
 }
 

@@ -85,7 +85,7 @@ impl TaskCore {
     pub fn begin_snapshot(&mut self, epoch: Epoch) {
         let path = format!("state/e{:010}-g{}-t{}.{}", epoch.0, self.generation, self.context.task.chain, self.context.task.index);
         let upload = Upload::new(Arc::clone(&self.store), self.io.clone(), path, epoch);
-        self.context.snapshot = Some(SnapshotPart { epoch, operators: Default::default(), unfinished: 0, upload });
+        self.context.snapshot = Some(SnapshotPart { epoch, operators: Default::default(), unfinished: 0, upload, refused: None });
     }
 
     /// The epoch was given up.
@@ -106,6 +106,11 @@ impl TaskCore {
             snapshot.upload.close();
         }
         let epoch = snapshot.epoch;
+        if let Some(error) = snapshot.refused.take() {
+            self.context.snapshot = None;
+            self.send(CoordinatorMail::Declined { task, epoch, error });
+            return Ok(());
+        }
         match snapshot.upload.poll() {
             Ok(true) if snapshot.unfinished == 0 => {
                 if let Some(done) = self.context.snapshot.take() {

@@ -75,6 +75,7 @@ impl Tasks {
                 io: Io::new(Arc::clone(&around.world.door), flag.waker()),
                 file_system: Arc::clone(&around.world.file_system),
                 store: Arc::clone(around.catalog.store()),
+                backend: around.world.backend.clone(),
                 lead: lead.clone(),
                 ledger,
                 metrics: around.world.metrics.with("job", around.config.job.to_string()).with("task", id.index.to_string()),

@@ -13,6 +13,7 @@ use crate::cluster::{CoordinatorMail, TaskMail};
 use crate::exchange::{Receiver, Sender, channel};
 use crate::operator::{Chain, Link, LinkOutput, OperatorRestore, TaskContext};
 use crate::runtime::{Mailbox, Task, WakeFlag};
+use crate::state::backend::Backend;
 use crate::state::keyed::Scope;
 
 /// What a segment's factory makes.
@@ -56,6 +57,8 @@ pub struct TaskBuild<'a> {
     pub file_system: Arc<dyn FileSystem>,
     /// Checkpoints.
     pub store: Arc<dyn CheckpointStore>,
+    /// What lies under keyed state, if it does not stay in memory.
+    pub backend: Option<Backend>,
     /// Whether the generation is still the newest.
     pub lead: Lead,
     /// The job's ledger.
@@ -104,6 +107,7 @@ impl TaskBuild<'_> {
                 let mine = segments.iter().filter(|s| s.groups.overlaps(self.range())).cloned();
                 restore.states.entry(state.clone()).or_default().extend(mine);
             }
+            restore.databases.extend(part.database.iter().filter(|d| d.stored.groups.overlaps(self.range())).cloned());
         }
         restore
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use staunch_api::{Committable, SplitRead};
-use staunch_types::{Epoch, KeyGroupCount, KeyGroupRange, Name, TaskId, Tick};
+use staunch_types::{Epoch, Error, KeyGroupCount, KeyGroupRange, Name, TaskId, Tick};
 
-use crate::checkpoint::{Segment, Upload};
+use crate::checkpoint::{DatabasePart, Segment, Upload};
 
 /// Handed to `control` and `work`.
 pub struct TaskContext {
@@ -33,6 +33,8 @@ pub struct SnapshotPart {
     pub unfinished: usize,
     /// Where state blocks go.
     pub upload: Upload,
+    /// Why the epoch cannot be completed by this task.
+    pub refused: Option<Error>,
 }
 
 /// What one operator of one task contributes.
@@ -42,6 +44,8 @@ pub struct OperatorPart {
     pub inline: BTreeMap<String, Vec<u8>>,
     /// Keyed state, by name of the state: all segments from which it can be restored.
     pub states: BTreeMap<String, Vec<Segment>>,
+    /// The database with its keyed state, if there is one.
+    pub database: Option<DatabasePart>,
     /// Prepared output.
     pub committables: Vec<Committable>,
     /// What was read.
@@ -80,6 +84,8 @@ pub struct OperatorRestore {
     pub inline: Vec<BTreeMap<String, Vec<u8>>>,
     /// Segments, by name of the state.
     pub states: BTreeMap<String, Vec<Segment>>,
+    /// Databases.
+    pub databases: Vec<DatabasePart>,
 }
 
 impl TaskContext {

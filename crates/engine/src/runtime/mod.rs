@@ -33,6 +33,8 @@ use std::sync::Arc;
 
 use staunch_api::{FileSystem, IoDoor, Metrics};
 
+use crate::state::backend::Backend;
+
 /// The world as one job sees it.
 #[derive(Clone)]
 pub struct World {
@@ -44,6 +46,8 @@ pub struct World {
     pub file_system: Arc<dyn FileSystem>,
     /// Figures.
     pub metrics: Metrics,
+    /// What lies under keyed state; without it all of it is in memory.
+    pub backend: Option<Backend>,
 }
 
 impl World {
@@ -55,6 +59,7 @@ impl World {
             door: Arc::new(IoPool::new(io_threads)),
             file_system: Arc::new(SystemFiles),
             metrics: Metrics::default(),
+            backend: None,
         }
     }
 }

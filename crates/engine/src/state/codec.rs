@@ -63,6 +63,16 @@ impl Codec {
         (&mut self.keys, &mut self.values)
     }
 
+    /// The version of the shape in which keys are written; while it is 0, equal keys have equal bytes.
+    pub(super) fn key_version(&self) -> u32 {
+        self.keys.schema_version()
+    }
+
+    /// Goes on with the schemas of an earlier program, so that what it wrote can still be read.
+    pub(super) fn resume(&mut self, keys: &Schema, values: &Schema) {
+        *self = Codec { keys: Encoder::resume(keys), values: Encoder::resume(values) };
+    }
+
     /// The schemas of all keys and values encoded so far.
     pub(super) fn schemas(&self) -> (Schema, Schema) {
         (self.keys.schema(), self.values.schema())

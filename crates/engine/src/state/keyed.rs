@@ -4,9 +4,12 @@
 //! states as one tuple, and whatever is asked of the tuple is asked of each.
 //! Does not own: any state.
 
+use staunch_api::StateBatch;
 use staunch_format::block::BlockReader;
+use staunch_format::value::Schema;
 use staunch_types::{Epoch, KeyGroupCount, KeyGroupRange, Result};
 
+use super::table::Pager;
 use super::writer::{Budget, Progress};
 
 /// What a state knows of its task.
@@ -43,7 +46,7 @@ pub enum Settlement {
 ///
 /// A snapshot is a `freeze` at the barrier, then calls of `drain` until it is done, with changes of the state at any time
 /// between; then `settle` when the checkpoint is durable, or nothing if it never will be.
-pub trait StoredState {
+pub trait StoredState: PagedState {
     /// The name under which it is stored.
     fn name(&self) -> &str;
 
@@ -75,6 +78,58 @@ pub trait StoredState {
     fn restore(&mut self, epoch: Epoch, block: &BlockReader<'_>) -> Result<()>;
 }
 
+/// A stored state under which there is a database, which then holds all of it, and memory what was used lately.
+///
+/// A cut is a `cut`, then calls of `drain_into` until it is done, with changes of the state at any time between; then `written` when the
+/// database has all of it.
+pub trait PagedState {
+    /// Puts a database under the state, which has no entries yet; `stored` is how the entries that the database has are written.
+    ///
+    /// # Errors
+    /// As the database reports.
+    fn attach(&mut self, pager: Pager, stored: Option<&(Schema, Schema)>) -> Result<()>;
+
+    /// Takes a cut. One still in progress is given up.
+    ///
+    /// Cost: independent of the number of entries.
+    fn cut(&mut self);
+
+    /// Writes the next part of the cut in progress; `take` gets the batches as they are full.
+    ///
+    /// # Errors
+    /// When a key or value cannot be serialised, or the database could not be read.
+    fn drain_into(&mut self, budget: &mut Budget, take: &mut dyn FnMut(StateBatch)) -> Result<Progress>;
+
+    /// The database has all of the latest cut, unless that was given up.
+    fn written(&mut self);
+
+    /// Bytes that the entries in memory take, about.
+    fn object_bytes(&self) -> usize;
+
+    /// How keys and values are written.
+    fn schemas(&self) -> (Schema, Schema);
+}
+
+/// How much of a state should leave memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Surplus {
+    /// So many entries of each...
+    pub part: usize,
+    /// ...so many.
+    pub of: usize,
+}
+
+impl Surplus {
+    /// Of so many entries.
+    #[must_use]
+    pub fn of_entries(self, entries: usize) -> usize {
+        /// As many as leave without a pause that is felt.
+        const AT_ONCE_MAX: usize = 16_384;
+        let share = (entries as u128 * self.part as u128 / self.of.max(1) as u128) as usize + 1;
+        share.min(AT_ONCE_MAX)
+    }
+}
+
 /// The states of an operator, all keyed by `K`.
 ///
 /// Implemented by every kind of state, and by tuples of up to eight.
@@ -82,11 +137,17 @@ pub trait KeyedStates<K> {
     /// Calls `visit` with each stored state, always in the same order.
     fn each(&mut self, visit: &mut dyn FnMut(&mut dyn StoredState));
 
-    /// All blocks of a restore have been applied.
-    fn restored(&mut self);
+    /// All that is restored is there: in memory, or in the database.
+    ///
+    /// # Errors
+    /// As the database reports, or when an entry does not fit the types of the state.
+    fn restored(&mut self) -> Result<()>;
 
     /// Does some of the work left over by earlier calls, such as freeing what was dropped; whether more is left.
     fn tidy(&mut self, entries: usize) -> bool;
+
+    /// Takes entries out of memory that a database has and that were not used lately; how many. Some may have to be written first.
+    fn evict(&mut self, surplus: Surplus) -> usize;
 }
 
 macro_rules! tuples {
@@ -97,14 +158,20 @@ macro_rules! tuples {
                 $(self.$position.each(visit);)*
             }
 
-            fn restored(&mut self) {
-                $(self.$position.restored();)*
+            fn restored(&mut self) -> Result<()> {
+                $(self.$position.restored()?;)*
+                Ok(())
             }
 
             fn tidy(&mut self, entries: usize) -> bool {
                 let _ = entries;
                 let left = [$(self.$position.tidy(entries)),*];
                 left.contains(&true)
+            }
+
+            fn evict(&mut self, surplus: Surplus) -> usize {
+                let _ = surplus;
+                0 $(+ self.$position.evict(surplus))*
             }
         }
     )*};

@@ -1,4 +1,5 @@
-//! Keyed state of one task: in memory, changed in place, with snapshots that neither stop the task nor copy it.
+//! Keyed state of one task: in memory, changed in place, with snapshots that neither stop the task nor copy it. With a database under it,
+//! memory holds what was used lately.
 //!
 //! Owns: what operators remember by key, the timers they set, and what a checkpoint needs of both.
 //! Does not own: the hash of a key and its group (`staunch_types`), the bytes of values and blocks (`staunch_format`), where
@@ -11,12 +12,14 @@
 //! 3. Every call does bounded work; what a large state needs more of goes on in the next slice.
 //!
 //! Read in this order: a `table` keeps entries, a `chain` decides what a snapshot writes, `keyed` is the contract with the
-//! engine, `stored` and `panes` fulfil it, `kinds` and `timers` are what operators see.
+//! engine, `stored` and `panes` fulfil it, `paging` is what they need with a database under them, `kinds` and `timers` are what operators see.
 
 pub mod codec;
 pub mod writer;
 pub mod table;
 mod chain;
+mod paging;
+pub mod backend;
 pub mod keyed;
 pub mod stored;
 pub mod panes;
@@ -25,3 +28,5 @@ pub mod timers;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod paged_testing;

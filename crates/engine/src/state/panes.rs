@@ -12,15 +12,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use staunch_api::StateBatch;
 use staunch_format::block::{BlockReader, Change};
-use staunch_format::value::Decoder;
-use staunch_types::{Epoch, KeyGroup, Result};
+use staunch_format::value::{Decoder, Schema};
+use staunch_types::{Epoch, KeyGroup, KeyGroupRange, Result};
 
 use super::chain::{Chain, Load};
 use super::codec::{Key, SharedCodec, StateValue};
-use super::keyed::{BlockSink, KeyedStates, Scope, Settlement, StoredState};
-use super::table::{SlotId, SlotRange, StateTable, UNCONFIRMED_MAX};
-use super::writer::{Budget, Outlet, Progress};
+use super::keyed::{BlockSink, KeyedStates, PagedState, Scope, Settlement, StoredState, Surplus};
+use super::paging::Paging;
+use super::table::{Pager, SlotId, SlotRange, StateTable, UNCONFIRMED_MAX};
+use super::writer::{Budget, Outlet, Progress, SnapshotWriter};
 
 /// Dropped tables that may wait to be freed; beyond, each further drop frees some at once.
 const GARBAGE_TABLES_MAX: usize = 64;
@@ -42,6 +44,9 @@ pub struct Panes<K, V> {
     retiring: Vec<Pane<K, V>>,
     #[expect(clippy::vec_box, reason = "the tables come in boxes, so that moving a pane moves a pointer")]
     garbage: Vec<Box<StateTable<K, V>>>,
+    paging: Option<Paging>,
+    /// The window that is being fired: its entries stay where they are.
+    held: Option<i64>,
 }
 
 struct Pane<K, V> {
@@ -66,6 +71,8 @@ struct Writing {
 /// Namespaces that were dropped although snapshots may hold entries of them.
 #[derive(Default)]
 struct Cleared {
+    /// Key groups of namespaces that a restore cleared alone, for the database.
+    groups: Vec<(i64, KeyGroup)>,
     since_freeze: Vec<i64>,
     unconfirmed: VecDeque<(Epoch, Vec<i64>)>,
 }
@@ -87,6 +94,8 @@ impl<K: Key, V: StateValue> Panes<K, V> {
             writing: None,
             retiring: Vec::new(),
             garbage: Vec::new(),
+            paging: None,
+            held: None,
         }
     }
 
@@ -97,6 +106,36 @@ impl<K: Key, V: StateValue> Panes<K, V> {
             self.last = self.find_or_add(namespace);
         }
         &mut self.panes[self.last].table
+    }
+
+    /// The table of a namespace, if there is one, to be looked into.
+    #[must_use]
+    pub fn get_mut(&mut self, namespace: i64) -> Option<&mut StateTable<K, V>> {
+        let at = self.position(namespace).ok()?;
+        Some(&mut self.panes[at].table)
+    }
+
+    /// Keeps the entries of one namespace, or of none, where they are: whoever walks through them meets each once.
+    pub fn hold(&mut self, namespace: Option<i64>) {
+        self.held = namespace;
+    }
+
+    /// Adds some of the entries of a namespace that are in the database only; returns whence to go on, or `None` at the end. A database that
+    /// fails leaves the failure to the next snapshot.
+    pub fn scan_absent(&mut self, namespace: i64, after: Option<Vec<u8>>, found: &mut Vec<(u64, K, V)>) -> Option<Vec<u8>> {
+        let at = self.position(namespace).ok()?;
+        let table = &mut self.panes[at].table;
+        let mut range = table.all_keys();
+        if let Some(from) = after {
+            range.from = from;
+        }
+        match table.scan_absent(&range, self.hash_of, |_, hash, key, value| found.push((hash, key, value))) {
+            Ok(next) => next,
+            Err(error) => {
+                table.fail(error);
+                None
+            }
+        }
     }
 
     /// The table of a namespace, if there is one.
@@ -149,7 +188,11 @@ impl<K: Key, V: StateValue> Panes<K, V> {
         match self.position(namespace) {
             Ok(at) => at,
             Err(at) => {
-                let table = Box::new(StateTable::with_codec(self.codec.clone()));
+                let mut table = Box::new(StateTable::with_codec(self.codec.clone()));
+                if let Some(paging) = &self.paging {
+                    // Whatever the database still has of the namespace is cleared before anything of this table leaves memory.
+                    table.attach(paging.pager().clone(), namespace, false);
+                }
                 self.panes.insert(at, Pane { namespace, table, is_stored: false });
                 at
             }
@@ -204,8 +247,7 @@ impl<K: Key, V: StateValue> Panes<K, V> {
         }
     }
 
-    fn drain_parts(&mut self, writing: &mut Writing, budget: &mut Budget) -> Result<Progress> {
-        let mut writer = self.outlet.writer(self.scope.groups, budget);
+    fn drain_parts(&mut self, writing: &mut Writing, writer: &mut SnapshotWriter<'_>) -> Result<Progress> {
         for &namespace in self.cleared.unconfirmed.iter().flat_map(|(_, namespaces)| namespaces).skip(writing.cleared) {
             if !writer.has_room() {
                 return Ok(Progress::More);
@@ -213,8 +255,11 @@ impl<K: Key, V: StateValue> Panes<K, V> {
             writer.clear(namespace, self.scope.range);
             writing.cleared += 1;
         }
+        for (namespace, group) in self.cleared.groups.drain(..) {
+            writer.clear(namespace, KeyGroupRange { start: u32::from(group.0), end: u32::from(group.0) + 1 });
+        }
         while let Some(pane) = self.retiring.last_mut() {
-            if pane.table.drain(pane.namespace, &mut writer)? == Progress::More {
+            if pane.table.drain(pane.namespace, writer)? == Progress::More {
                 return Ok(Progress::More);
             }
             self.garbage.extend(self.retiring.pop().map(|pane| pane.table));
@@ -222,7 +267,7 @@ impl<K: Key, V: StateValue> Panes<K, V> {
         let first = self.panes.partition_point(|pane| pane.namespace < writing.namespace);
         for pane in self.panes.iter_mut().skip(first) {
             writing.namespace = pane.namespace;
-            if pane.table.drain(pane.namespace, &mut writer)? == Progress::More {
+            if pane.table.drain(pane.namespace, writer)? == Progress::More {
                 return Ok(Progress::More);
             }
         }
@@ -246,8 +291,14 @@ impl<K: Key, V: StateValue> Panes<K, V> {
             let Ok(at) = self.position(namespace) else { continue };
             if groups.len() == self.scope.range.len() as usize {
                 self.garbage.extend(self.panes.remove(at).map(|pane| pane.table));
+                if self.paging.is_some() {
+                    self.cleared.since_freeze.push(namespace);
+                }
             } else {
                 let count = self.scope.groups;
+                if self.paging.is_some() {
+                    self.cleared.groups.extend(groups.iter().map(|group| (namespace, *group)));
+                }
                 self.panes[at].table.restore_delete_where(|hash| groups.contains(&count.group_of(hash)));
             }
         }
@@ -300,7 +351,10 @@ impl<K: Key, V: StateValue> StoredState for Panes<K, V> {
 
     fn drain(&mut self, budget: &mut Budget, sink: &mut dyn BlockSink) -> Result<Progress> {
         let Some(mut writing) = self.writing else { return Ok(Progress::Done) };
-        let drained = self.drain_parts(&mut writing, budget);
+        let codec = self.outlet.codec().clone();
+        let mut outlet = std::mem::replace(&mut self.outlet, Outlet::new("", self.scope.range, codec));
+        let drained = self.drain_parts(&mut writing, &mut outlet.writer(self.scope.groups, budget));
+        self.outlet = outlet;
         self.writing = Some(writing);
         let progress = drained.map_err(|error| error.at(format!("state={}", self.name())))?;
         self.outlet.hand_over(progress, sink);
@@ -322,7 +376,10 @@ impl<K: Key, V: StateValue> StoredState for Panes<K, V> {
     fn settle(&mut self, settlement: Settlement) {
         match settlement {
             Settlement::Durable(epoch) => self.chain.confirm(epoch),
-            Settlement::GivenUp => self.abandon(),
+            Settlement::GivenUp => {
+                self.abandon();
+                self.paging.iter_mut().for_each(Paging::give_up);
+            }
         }
     }
 
@@ -334,8 +391,68 @@ impl<K: Key, V: StateValue> StoredState for Panes<K, V> {
             let applied = self.restore_change(entry.namespace, &entry.change, &keys, &values);
             applied.map_err(|error| error.at(format!("state={} epoch={epoch}", self.name())))?;
         }
-        self.chain.restored(epoch);
+        if self.paging.is_none() {
+            self.chain.restored(epoch);
+        }
         Ok(())
+    }
+}
+
+impl<K: Key, V: StateValue> PagedState for Panes<K, V> {
+    fn attach(&mut self, pager: Pager, stored: Option<&(Schema, Schema)>) -> Result<()> {
+        if let Some((keys, values)) = stored {
+            self.codec.lock().resume(keys, values);
+        }
+        self.paging = Some(Paging::new(pager.clone()));
+        if stored.is_some() {
+            for namespace in pager.namespaces()? {
+                let at = self.find_or_add(namespace);
+                self.panes[at].is_stored = true;
+                self.panes[at].table.attach(pager.clone(), namespace, true);
+            }
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self) {
+        self.abandon();
+        let Some(paging) = &mut self.paging else { return };
+        let (cut, written) = paging.begin();
+        for pane in &mut self.panes {
+            pane.table.freeze(cut, written, SlotRange::default());
+            pane.is_stored = true;
+        }
+        self.cleared.freeze(cut, written);
+        self.writing = Some(Writing { cleared: 0, namespace: i64::MIN });
+    }
+
+    fn drain_into(&mut self, budget: &mut Budget, take: &mut dyn FnMut(StateBatch)) -> Result<Progress> {
+        let Some(mut writing) = self.writing else { return Ok(Progress::Done) };
+        let Some(mut paging) = self.paging.take() else { return Ok(Progress::Done) };
+        let drained = paging.fill(self.scope.groups, budget, take, |writer| self.drain_parts(&mut writing, writer));
+        self.paging = Some(paging);
+        self.writing = Some(writing);
+        let progress = drained.map_err(|error| error.at(format!("state={}", self.name())))?;
+        if progress == Progress::Done {
+            self.writing = None;
+        }
+        Ok(progress)
+    }
+
+    fn written(&mut self) {
+        if let Some(cut) = self.paging.as_mut().and_then(Paging::settle) {
+            self.panes.iter_mut().for_each(|pane| pane.table.written(cut));
+        }
+    }
+
+    fn object_bytes(&self) -> usize {
+        let heap = self.paging.as_ref().map_or(0, Paging::heap);
+        let freed = self.garbage.iter().chain(self.retiring.iter().map(|pane| &pane.table)).map(|table| table.len()).sum::<usize>();
+        (self.len() + freed) * StateTable::<K, V>::entry_cost(heap)
+    }
+
+    fn schemas(&self) -> (Schema, Schema) {
+        self.codec.lock().schemas()
     }
 }
 
@@ -344,15 +461,24 @@ impl<K: Key, V: StateValue> KeyedStates<K> for Panes<K, V> {
         visit(self);
     }
 
-    fn restored(&mut self) {
+    fn restored(&mut self) -> Result<()> {
         let panes = std::mem::take(&mut self.panes);
-        let (empty, used): (VecDeque<_>, VecDeque<_>) = panes.into_iter().partition(|pane| pane.table.is_empty());
+        let is_empty = |pane: &Pane<K, V>| pane.table.is_empty() && !pane.table.is_partial();
+        let (empty, used): (VecDeque<_>, VecDeque<_>) = panes.into_iter().partition(is_empty);
         self.garbage.extend(empty.into_iter().map(|pane| pane.table));
         self.panes = used;
+        Ok(())
     }
 
     fn tidy(&mut self, entries: usize) -> bool {
         self.free(entries)
+    }
+
+    fn evict(&mut self, surplus: Surplus) -> usize {
+        let Some(paging) = &self.paging else { return 0 };
+        let (written, held) = (paging.written(), self.held);
+        let others = self.panes.iter_mut().filter(|pane| Some(pane.namespace) != held);
+        others.map(|pane| pane.table.evict(surplus.of_entries(pane.table.len()), written, |_, _, _| {})).sum()
     }
 }
 

@@ -3,14 +3,16 @@
 //! Owns: one table, its chain and its blocks.
 //! Does not own: what operators may do with it (`kinds`).
 
+use staunch_api::StateBatch;
 use staunch_format::block::{BlockReader, Change};
-use staunch_format::value::Decoder;
+use staunch_format::value::{Decoder, Schema};
 use staunch_types::{Epoch, Error, ErrorKind, Result};
 
 use super::chain::{Chain, Load};
 use super::codec::{Key, SharedCodec, StateValue};
-use super::keyed::{BlockSink, Scope, Settlement, StoredState};
-use super::table::{SlotId, SlotRange, StateTable};
+use super::keyed::{BlockSink, PagedState, Scope, Settlement, StoredState, Surplus};
+use super::paging::Paging;
+use super::table::{Pager, SlotId, SlotRange, StateTable};
 use super::writer::{Budget, Outlet, Progress};
 
 /// The namespace of a state without windows.
@@ -23,6 +25,9 @@ pub struct Stored<K, V> {
     table: StateTable<K, V>,
     chain: Chain<SlotId>,
     outlet: Outlet,
+    paging: Option<Paging>,
+    /// Bytes that whoever holds the state keeps around each entry.
+    around: usize,
 }
 
 impl<K: Key, V: StateValue> Stored<K, V> {
@@ -36,7 +41,16 @@ impl<K: Key, V: StateValue> Stored<K, V> {
             table: StateTable::with_codec(codec.clone()),
             chain: Chain::new(),
             outlet: Outlet::new(name, scope.range, codec),
+            paging: None,
+            around: 0,
         }
+    }
+
+    /// The same, of which whoever holds it keeps so many bytes more for each entry.
+    #[must_use]
+    pub(super) fn with_around(mut self, bytes: usize) -> Stored<K, V> {
+        self.around = bytes;
+        self
     }
 
     /// The entries.
@@ -50,6 +64,32 @@ impl<K: Key, V: StateValue> Stored<K, V> {
     #[inline]
     pub fn table_mut(&mut self) -> &mut StateTable<K, V> {
         &mut self.table
+    }
+
+    /// Takes entries out of memory that the database has and that were not used lately; `left` hears of each. How many.
+    pub(super) fn evict(&mut self, surplus: Surplus, left: impl FnMut(SlotId, u64, &K)) -> usize {
+        let Some(paging) = &self.paging else { return 0 };
+        let entries_max = surplus.of_entries(self.table.len());
+        self.table.evict(entries_max, paging.written(), left)
+    }
+
+    /// Brings all entries into memory, where they stay unless they are evicted.
+    ///
+    /// # Errors
+    /// As the database reports, or when an entry does not fit the types of the state.
+    pub(super) fn load_all(&mut self) -> Result<()> {
+        let mut range = self.table.all_keys();
+        loop {
+            let next = self.table.scan_absent(&range, self.hash_of, |table, hash, key, value| {
+                table.keep_scanned(hash, key, value);
+            });
+            match next.map_err(|error| error.at(format!("state={}", self.outlet.name())))? {
+                Some(from) => range.from = from,
+                None => break,
+            }
+        }
+        self.table.is_whole_again();
+        Ok(())
     }
 
     fn abandon(&mut self) {
@@ -118,7 +158,10 @@ impl<K: Key, V: StateValue> StoredState for Stored<K, V> {
     fn settle(&mut self, settlement: Settlement) {
         match settlement {
             Settlement::Durable(epoch) => self.chain.confirm(epoch),
-            Settlement::GivenUp => self.abandon(),
+            Settlement::GivenUp => {
+                self.abandon();
+                self.paging.iter_mut().for_each(Paging::give_up);
+            }
         }
     }
 
@@ -132,8 +175,53 @@ impl<K: Key, V: StateValue> StoredState for Stored<K, V> {
             let applied = self.apply(&entry.change, &keys, &values);
             applied.map_err(|error| error.at(format!("state={} epoch={epoch}", self.name())))?;
         }
-        self.chain.restored(epoch);
+        if self.paging.is_none() {
+            self.chain.restored(epoch);
+        }
         Ok(())
+    }
+}
+
+impl<K: Key, V: StateValue> PagedState for Stored<K, V> {
+    fn attach(&mut self, pager: Pager, stored: Option<&(Schema, Schema)>) -> Result<()> {
+        if let Some((keys, values)) = stored {
+            self.outlet.codec().lock().resume(keys, values);
+        }
+        self.table.attach(pager.clone(), NAMESPACE, stored.is_some());
+        self.paging = Some(Paging::new(pager));
+        Ok(())
+    }
+
+    fn cut(&mut self) {
+        if let Some(paging) = &mut self.paging {
+            let (cut, written) = paging.begin();
+            self.table.freeze(cut, written, SlotRange::default());
+        }
+    }
+
+    fn drain_into(&mut self, budget: &mut Budget, take: &mut dyn FnMut(StateBatch)) -> Result<Progress> {
+        let Some(paging) = &mut self.paging else { return Ok(Progress::Done) };
+        if !self.table.is_draining() {
+            return Ok(Progress::Done);
+        }
+        let table = &mut self.table;
+        let drained = paging.fill(self.scope.groups, budget, take, |writer| table.drain(NAMESPACE, writer));
+        drained.map_err(|error| error.at(format!("state={}", self.outlet.name())))
+    }
+
+    fn written(&mut self) {
+        if let Some(cut) = self.paging.as_mut().and_then(Paging::settle) {
+            self.table.written(cut);
+        }
+    }
+
+    fn object_bytes(&self) -> usize {
+        let heap = self.paging.as_ref().map_or(0, Paging::heap);
+        self.table.len() * (StateTable::<K, V>::entry_cost(heap) + self.around)
+    }
+
+    fn schemas(&self) -> (Schema, Schema) {
+        self.outlet.codec().lock().schemas()
     }
 }
 

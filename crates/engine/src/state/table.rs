@@ -14,6 +14,7 @@ mod chunk;
 mod marks;
 mod log;
 mod snapshot;
+mod paged;
 
 use std::borrow::Borrow;
 
@@ -23,10 +24,13 @@ use super::codec::{Key, SharedCodec, StateValue};
 use chunk::Chunk;
 use index::Index;
 use marks::{Cut, Marks};
+use paged::Paged;
 use snapshot::{Removed, Writing};
 
 pub use chunk::SlotId;
 pub(super) use marks::UNCONFIRMED_MAX;
+pub use paged::Pager;
+pub(super) use paged::varying_keys;
 pub use snapshot::{SlotRange, Stretch};
 
 /// Bytes that the processor fetches at once.
@@ -53,7 +57,9 @@ pub struct StateTable<K, V> {
     writing: Option<Writing>,
     removed: Removed,
     codec: SharedCodec,
-    /// Why an entry could not be written when it had to be; every later drain reports it.
+    /// The database that has what is not in memory, if there is one.
+    paged: Option<Box<Paged>>,
+    /// Why an entry could not be written or read when it had to be; every later drain reports it.
     failure: Option<Error>,
 }
 
@@ -91,6 +97,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
             writing: None,
             removed: Removed::default(),
             codec,
+            paged: None,
             failure: None,
         }
     }
@@ -109,7 +116,22 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
 
     /// The value of a key.
     #[inline]
-    pub fn get<Q>(&self, hash: u64, key: &Q) -> Option<&V>
+    pub fn get<Q>(&mut self, hash: u64, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let slot = self.fetch(hash, key)?;
+        if self.paged.is_some() {
+            self.runs[slot.chunk()].marks.set_used(slot.offset());
+        }
+        // SAFETY: invariant 1: the slot comes from the index, so it is live.
+        Some(&unsafe { self.live_entry(slot) }.1)
+    }
+
+    /// The value of a key that is in memory.
+    #[inline]
+    pub fn peek<Q>(&self, hash: u64, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -126,7 +148,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         K: Borrow<Q>,
         Q: Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let slot = match self.find(hash, key) {
+        let slot = match self.fetch(hash, key) {
             Some(slot) => {
                 self.touch(slot);
                 slot
@@ -166,9 +188,9 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     pub fn update_existing<Q, R>(&mut self, hash: u64, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let slot = self.find(hash, key)?;
+        let slot = self.fetch(hash, key)?;
         self.touch(slot);
         // SAFETY: invariant 1: the slot comes from the index, so it is live.
         Some(change(&mut unsafe { self.live_entry_mut(slot) }.1))
@@ -180,7 +202,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         K: Borrow<Q>,
         Q: Eq + ToOwned<Owned = K> + ?Sized,
     {
-        match self.find(hash, key) {
+        match self.fetch(hash, key) {
             Some(slot) => self.update_slot(slot, |found| std::mem::replace(found, value)),
             None => {
                 self.add(hash, key.to_owned(), value);
@@ -193,13 +215,26 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     pub fn remove<Q>(&mut self, hash: u64, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
+        Q: Eq + ToOwned<Owned = K> + ?Sized,
     {
-        let slot = self.find(hash, key)?;
+        let slot = self.fetch(hash, key)?;
         self.remove_slot(slot).map(|(_, value)| value)
     }
 
-    /// The slot of a key.
+    /// The slot of a key, which is brought into memory if only the database has it.
+    #[inline]
+    pub fn fetch<Q>(&mut self, hash: u64, key: &Q) -> Option<SlotId>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        match self.find(hash, key) {
+            None if self.is_partial() => self.load(hash, key.to_owned()),
+            found => found,
+        }
+    }
+
+    /// The slot of a key that is in memory.
     #[inline]
     pub fn find<Q>(&self, hash: u64, key: &Q) -> Option<SlotId>
     where
@@ -215,6 +250,21 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     pub(super) fn find_with(&self, hash: u64, is_match: impl Fn(&K) -> bool) -> Option<SlotId> {
         // SAFETY: invariant 1: the slot comes from the index, so it exists and is live.
         self.index.find(hash, |slot| is_match(unsafe { &self.live_entry(slot).0 }))
+    }
+
+    /// [`Self::find_with`], for a key that is brought into memory if only the database has it; `key` makes it then.
+    #[inline]
+    pub(super) fn fetch_with(&mut self, hash: u64, is_match: impl Fn(&K) -> bool, key: impl FnOnce() -> K) -> Option<SlotId> {
+        match self.find_with(hash, is_match) {
+            Some(slot) => {
+                if self.paged.is_some() {
+                    self.runs[slot.chunk()].marks.set_used(slot.offset());
+                }
+                Some(slot)
+            }
+            None if self.is_partial() => self.load(hash, key()),
+            None => None,
+        }
     }
 
     /// Changes the value in a slot, if it is live.
@@ -259,7 +309,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         Some((key, value))
     }
 
-    /// All entries in slot order.
+    /// All entries that are in memory, in slot order.
     pub fn iter(&self) -> impl Iterator<Item = (SlotId, &K, &V)> {
         self.iter_after(None)
     }

@@ -138,7 +138,7 @@ pub(crate) trait Subject {
     /// Does the same to both, and compares what they return.
     fn apply(states: &mut Self::States, model: &mut Self::Model, operation: Self::Operation);
     /// All that the states hold of some key groups.
-    fn read(states: &Self::States) -> Self::Model;
+    fn read(states: &mut Self::States) -> Self::Model;
     /// The part of a model that lies in some key groups.
     fn part(model: &Self::Model, scope: Scope) -> Self::Model;
 }
@@ -194,7 +194,7 @@ impl<S: Subject> World<S> {
     pub(crate) fn run(&mut self, steps: Vec<Step<S::Operation>>) {
         for step in steps {
             self.step(step);
-            assert_eq!(S::read(&self.states), self.model);
+            assert_eq!(S::read(&mut self.states), self.model);
         }
         self.step(Step::Freeze);
         while self.in_progress.is_some() {
@@ -280,7 +280,7 @@ fn load<S: Subject>(states: &mut S::States, snapshot: &Snapshot<S::Model>) {
             }
         }
     }
-    states.restored();
+    states.restored().expect("of its types");
 }
 
 /// Restores a snapshot as a whole, and in three parts.
@@ -290,6 +290,6 @@ fn check_restore<S: Subject>(snapshot: &Snapshot<S::Model>) {
     for scope in std::iter::once(whole).chain(parts) {
         let mut states = S::new_states(scope);
         load::<S>(&mut states, snapshot);
-        assert_eq!(S::read(&states), S::part(&snapshot.at_barrier, scope), "epoch {} groups {}", snapshot.epoch, scope.range);
+        assert_eq!(S::read(&mut states), S::part(&snapshot.at_barrier, scope), "epoch {} groups {}", snapshot.epoch, scope.range);
     }
 }

@@ -12,13 +12,16 @@
 
 use std::collections::BTreeSet;
 
-use staunch_types::{Timestamp, stable_hash};
+use staunch_types::{Result, Timestamp, stable_hash};
 
 use super::codec::Key;
-use super::keyed::{KeyedStates, Scope, StoredState};
+use super::keyed::{KeyedStates, Scope, StoredState, Surplus};
 use super::kinds::compose;
 use super::stored::Stored;
 use super::table::SlotId;
+
+/// Bytes of a timer's place in the queue, about.
+const QUEUE_BYTES: usize = 24;
 
 /// The timers of one kind of time.
 pub struct Timers<K> {
@@ -49,7 +52,7 @@ impl<K: Key> Timers<K> {
     /// No timers, under a name.
     #[must_use]
     pub fn new(name: &str, scope: Scope) -> Timers<K> {
-        Timers { timers: Stored::new(name, scope, hash_of), queue: BTreeSet::new() }
+        Timers { timers: Stored::new(name, scope, hash_of).with_around(QUEUE_BYTES), queue: BTreeSet::new() }
     }
 
     /// Sets a timer; whether it was not set before.
@@ -118,12 +121,19 @@ impl<K: Key> KeyedStates<K> for Timers<K> {
         visit(&mut self.timers);
     }
 
-    fn restored(&mut self) {
+    fn restored(&mut self) -> Result<()> {
+        self.timers.load_all()?;
         self.queue = self.timers.table().iter().map(|(slot, (time, _), ())| (*time, slot)).collect();
+        Ok(())
     }
 
     fn tidy(&mut self, _entries: usize) -> bool {
         false
+    }
+
+    /// Timers stay in memory: the earliest one is asked for all the time.
+    fn evict(&mut self, _surplus: Surplus) -> usize {
+        0
     }
 }
 

@@ -8,11 +8,13 @@
 //!    order of its entries gets the state at the barrier. (`BlockWriter` keeps the order within a key group.)
 
 use serde::Serialize;
+use staunch_api::{StateBatch, key_of};
 use staunch_format::block::BlockWriter;
 use staunch_types::{KeyGroup, KeyGroupCount, KeyGroupRange, Result};
 
 use super::codec::{Codec, SharedCodec};
 use super::keyed::BlockSink;
+use super::table::varying_keys;
 
 /// Bytes after which a block is closed. One slice may overshoot it.
 const BLOCK_BYTES: usize = 2 << 20;
@@ -68,16 +70,40 @@ pub enum Progress {
 
 /// Writes one slice of a state's snapshot into a block.
 pub struct SnapshotWriter<'a> {
-    block: &'a mut BlockWriter,
+    target: Target<'a>,
     groups: KeyGroupCount,
     budget: &'a mut Budget,
+}
+
+/// Where the slice goes.
+enum Target<'a> {
+    /// Into the checkpoint store.
+    Block(&'a mut BlockWriter),
+    /// Into the database under the state.
+    Batch(&'a mut StateBatch),
+}
+
+impl Target<'_> {
+    #[inline]
+    fn bytes(&self) -> usize {
+        match self {
+            Target::Block(block) => block.bytes(),
+            Target::Batch(batch) => batch.bytes(),
+        }
+    }
 }
 
 impl<'a> SnapshotWriter<'a> {
     /// A writer into a block of a job with so many key groups.
     #[must_use]
     pub fn new(block: &'a mut BlockWriter, groups: KeyGroupCount, budget: &'a mut Budget) -> SnapshotWriter<'a> {
-        SnapshotWriter { block, groups, budget }
+        SnapshotWriter { target: Target::Block(block), groups, budget }
+    }
+
+    /// A writer into a batch for a database.
+    #[must_use]
+    pub fn into_batch(batch: &'a mut StateBatch, groups: KeyGroupCount, budget: &'a mut Budget) -> SnapshotWriter<'a> {
+        SnapshotWriter { target: Target::Batch(batch), groups, budget }
     }
 
     #[inline]
@@ -100,33 +126,70 @@ impl<'a> SnapshotWriter<'a> {
         (key, value): &(K, V),
         codec: &mut Codec,
     ) -> Result<()> {
-        let before = self.block.bytes();
+        let before = self.target.bytes();
         let (keys, values) = codec.both();
-        self.block.put(self.groups.group_of(hash), namespace, |out| keys.encode(key, out), |out| values.encode(value, out))?;
+        let group = self.groups.group_of(hash);
+        match &mut self.target {
+            Target::Block(block) => block.put(group, namespace, |out| keys.encode(key, out), |out| values.encode(value, out))?,
+            Target::Batch(batch) => {
+                let own = |out: &mut Vec<u8>| {
+                    key_of(namespace, u32::from(group.0), out);
+                    keys.encode(key, out)
+                };
+                batch.put(own, |out| values.encode(value, out))?;
+                if codec.key_version() > 0 {
+                    return Err(varying_keys());
+                }
+            }
+        }
         self.account(before);
         Ok(())
     }
 
     /// A put of a key and a value that were encoded before.
     pub(super) fn put_bytes(&mut self, hash: u64, namespace: i64, key: &[u8], value: &[u8]) {
-        let before = self.block.bytes();
+        let before = self.target.bytes();
         let group = self.groups.group_of(hash);
-        let Ok(()) = self.block.put(group, namespace, append(key), append(value));
+        let Ok(()) = match &mut self.target {
+            Target::Block(block) => block.put(group, namespace, append(key), append(value)),
+            Target::Batch(batch) => {
+                let own = |out: &mut Vec<u8>| {
+                    key_of(namespace, u32::from(group.0), out);
+                    append(key)(out)
+                };
+                batch.put(own, append(value))
+            }
+        };
         self.account(before);
     }
 
     /// A delete of a key that was encoded before.
     pub(super) fn delete_bytes(&mut self, hash: u64, namespace: i64, key: &[u8]) {
-        let before = self.block.bytes();
-        let Ok(()) = self.block.delete(self.groups.group_of(hash), namespace, append(key));
+        let before = self.target.bytes();
+        let group = self.groups.group_of(hash);
+        match &mut self.target {
+            Target::Block(block) => {
+                let Ok(()) = block.delete(group, namespace, append(key));
+            }
+            Target::Batch(batch) => batch.delete(|out| {
+                key_of(namespace, u32::from(group.0), out);
+                out.extend_from_slice(key);
+            }),
+        }
         self.account(before);
     }
 
     /// Clears a namespace in the groups of a task.
     pub(super) fn clear(&mut self, namespace: i64, range: KeyGroupRange) {
-        let before = self.block.bytes();
-        for group in range.start..range.end {
-            self.block.clear(KeyGroup(group as u16), namespace);
+        let before = self.target.bytes();
+        match &mut self.target {
+            Target::Block(block) => (range.start..range.end).for_each(|group| block.clear(KeyGroup(group as u16), namespace)),
+            Target::Batch(batch) => {
+                let (mut from, mut until) = (Vec::new(), Vec::new());
+                key_of(namespace, range.start, &mut from);
+                key_of(namespace, range.end, &mut until);
+                batch.clear(from, until);
+            }
         }
         self.account(before);
     }
@@ -134,7 +197,7 @@ impl<'a> SnapshotWriter<'a> {
     #[inline]
     fn account(&mut self, bytes_before: usize) {
         self.budget.take_entries(1);
-        self.budget.take_bytes(self.block.bytes() - bytes_before);
+        self.budget.take_bytes(self.target.bytes() - bytes_before);
     }
 }
 
@@ -153,6 +216,11 @@ impl Outlet {
     /// An outlet for the state of a name whose tables share a codec.
     pub(super) fn new(name: &str, range: KeyGroupRange, codec: SharedCodec) -> Outlet {
         Outlet { name: name.into(), block: BlockWriter::new(name, range), codec, entries: 0, bytes: 0, entry_bytes: 0 }
+    }
+
+    /// The encoders of the state.
+    pub(super) fn codec(&self) -> &SharedCodec {
+        &self.codec
     }
 
     /// The name of the state.

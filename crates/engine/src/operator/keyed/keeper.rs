@@ -1,73 +1,67 @@
 //! How an operator's keyed state gets into snapshots and back.
 //!
-//! Owns: the writing of blocks in slices, the segments of each state, the loading after a restore.
-//! Does not own: the states and what of them a snapshot writes (state), the object that blocks go to (checkpoint).
-//!
-//! Invariants:
-//! 1. A state's segments, in the order of their epochs, restore the state at the barrier of the last of them.
-//! 2. A segment of an epoch that was given up is never used: the state names the epochs that it needs.
+//! Owns: the choice between state in memory (`blocks`) and state with a database under it (`database`). Does not own: the states and what of
+//! them a snapshot writes (state), the object that blocks go to (checkpoint).
 
-use std::collections::BTreeMap;
+use staunch_types::{Epoch, Name, Result};
 
-use staunch_format::block::BlockReader;
-use staunch_types::{Epoch, Error, ErrorKind, KeyGroupRange, Name, Result};
-
-use crate::checkpoint::{Loader, Segment};
+use super::blocks::Blocks;
+use super::database::Database;
 use crate::job::TaskBuild;
 use crate::operator::{Activity, TaskContext};
-use crate::state::keyed::{self, KeyedStates};
-use crate::state::writer::{Budget, Progress};
-
-/// Entries that one slice writes.
-const SLICE_ENTRIES: usize = 2048;
-/// Bytes that one slice writes.
-const SLICE_BYTES: usize = 512 * 1024;
-/// Entries of dropped state that one slice frees.
-const TIDY_ENTRIES: usize = 4096;
+use crate::state::keyed::KeyedStates;
 
 /// Keeps the states of one operator of one task.
-pub(crate) struct Keeper {
-    operator: Name,
-    range: KeyGroupRange,
-    segments: BTreeMap<String, Vec<Segment>>,
-    writing: Option<Epoch>,
-    loading: Option<Loader>,
+pub(crate) struct Keeper(Way);
+
+enum Way {
+    Memory(Blocks),
+    Paged(Box<Database>),
 }
 
 impl Keeper {
     /// Keeps the states of the operator that is being built; what is stored of them is loaded by [`Self::work`].
-    #[must_use]
-    pub(crate) fn new(operator: &Name, build: &TaskBuild<'_>) -> Keeper {
-        let segments = build.restore(operator).states;
-        let all: Vec<Segment> = segments.values().flatten().cloned().collect();
-        let loading = (!all.is_empty()).then(|| build.loader(all));
-        Keeper { operator: operator.clone(), range: build.range(), segments, writing: None, loading }
+    ///
+    /// # Errors
+    /// `Invalid` when the checkpoint cannot be restored in this way.
+    pub(crate) fn new(operator: &Name, build: &TaskBuild<'_>) -> Result<Keeper> {
+        Ok(Keeper(match build.backend.clone() {
+            None => Way::Memory(Blocks::new(operator, build)?),
+            Some(backend) => Way::Paged(Box::new(Database::new(operator, backend, build))),
+        }))
     }
 
-    /// Whether the state is there: no record may be taken in before.
+    /// Whether a record may be taken in: the state is there, and there is memory for more of it.
     #[inline]
     #[must_use]
-    pub(crate) fn is_loaded(&self) -> bool {
-        self.loading.is_none()
+    pub(crate) fn is_ready(&self) -> bool {
+        match &self.0 {
+            Way::Memory(blocks) => blocks.is_loaded(),
+            Way::Paged(database) => database.is_ready(),
+        }
     }
 
     /// The barrier of an epoch.
     pub(crate) fn barrier<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) {
-        keyed::freeze(states, epoch);
-        self.writing = Some(epoch);
-        context.expect_more();
+        match &mut self.0 {
+            Way::Memory(blocks) => blocks.barrier(epoch, states, context),
+            Way::Paged(database) => database.barrier(epoch, states, context),
+        }
     }
 
     /// The epoch is durable.
     pub(crate) fn durable<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>) {
-        keyed::confirm(states, epoch);
+        match &mut self.0 {
+            Way::Memory(blocks) => blocks.durable(epoch, states),
+            Way::Paged(database) => database.durable(epoch),
+        }
     }
 
     /// The epoch was given up.
     pub(crate) fn abandoned<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>) {
-        if self.writing.is_some_and(|e| e <= epoch) {
-            self.writing = None;
-            keyed::abandon(states);
+        match &mut self.0 {
+            Way::Memory(blocks) => blocks.abandoned(epoch, states),
+            Way::Paged(database) => database.abandoned(epoch),
         }
     }
 
@@ -76,76 +70,9 @@ impl Keeper {
     /// # Errors
     /// `Corrupt` or `Invalid` when stored state does not fit; as the states report.
     pub(crate) fn work<K>(&mut self, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<Activity> {
-        if self.loading.is_some() {
-            return self.load(states);
+        match &mut self.0 {
+            Way::Memory(blocks) => blocks.work(states, context),
+            Way::Paged(database) => database.work(states, context),
         }
-        if let Some(epoch) = self.writing {
-            return self.write(epoch, states, context);
-        }
-        Ok(Activity { more: states.tidy(TIDY_ENTRIES), wake_at: None })
     }
-
-    fn load<K>(&mut self, states: &mut dyn KeyedStates<K>) -> Result<Activity> {
-        let Some(loader) = &mut self.loading else { return Ok(Activity::NOTHING) };
-        if let Some((segment, bytes)) = loader.poll()? {
-            let place = || format!("operator={} object={} offset={}", self.operator, segment.path, segment.offset);
-            let block = BlockReader::open(&bytes).map_err(|e| e.at(place()))?;
-            if !keyed::restore(states, segment.epoch, &block).map_err(|e| e.at(place()))? {
-                return Err(unknown_state(block.state(), &self.operator).at(place()));
-            }
-        } else if !loader.is_done() {
-            return Ok(Activity::NOTHING);
-        }
-        if loader.is_done() {
-            self.loading = None;
-            states.restored();
-        }
-        Ok(Activity::MORE)
-    }
-
-    fn write<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<Activity> {
-        let Some(snapshot) = context.snapshot.as_mut().filter(|s| s.epoch == epoch) else {
-            // The task gave the epoch up by itself: the store refused.
-            self.abandoned(epoch, states);
-            return Ok(Activity::NOTHING);
-        };
-        if !snapshot.upload.room() {
-            return Ok(Activity::NOTHING);
-        }
-        let (segments, range, upload) = (&mut self.segments, self.range, &mut snapshot.upload);
-        let mut sink = |state: &str, block: Vec<u8>| {
-            let segment = upload.append(block, range);
-            match segments.get_mut(state) {
-                Some(all) => all.push(segment),
-                None => drop(segments.insert(state.to_owned(), vec![segment])),
-            }
-        };
-        if keyed::drain(states, &mut Budget::new(SLICE_ENTRIES, SLICE_BYTES), &mut sink)? == Progress::More {
-            return Ok(Activity::MORE);
-        }
-        self.writing = None;
-        let part = context.part(&self.operator);
-        if let Some(part) = part {
-            states.each(&mut |state| {
-                if let Some(segments) = self.segments.get_mut(state.name()) {
-                    // A segment that this epoch does without may be needed by the next, once its own epoch is durable.
-                    segments.retain(|s| state.retains(s.epoch));
-                    let needed = segments.iter().filter(|s| state.segments().contains(&s.epoch));
-                    part.states.insert(state.name().to_owned(), needed.cloned().collect());
-                }
-            });
-        }
-        context.part_finished(epoch);
-        Ok(Activity::MORE)
-    }
-}
-
-fn unknown_state(state: &str, operator: &Name) -> Error {
-    Error::new(
-        ErrorKind::Invalid,
-        "S301",
-        format!("the checkpoint has a state \"{state}\" of the operator, which the operator no longer has"),
-    )
-    .data("nothing was changed; the checkpoint is intact")
-    .remedy(format!("give the state its name back, or drop all state of the operator with `--allow-lost-state {operator}`"))
 }

@@ -4,6 +4,8 @@
 //! Owns: the nodes that hold keyed state other than windows. Does not own: the kinds of state (state), windows (window).
 
 mod keeper;
+mod blocks;
+mod database;
 mod ahead;
 mod stateful_map;
 mod process;

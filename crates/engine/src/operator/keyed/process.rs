@@ -14,7 +14,7 @@ use crate::exchange::{Hashed, KeySelector};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
 use crate::operator::{Activity, Chain, Control, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::state::codec::Key;
-use crate::state::keyed::{KeyedStates, Scope};
+use crate::state::keyed::{KeyedStates, Scope, Surplus};
 use crate::state::timers::{Due, Timers};
 
 const INLINE: &str = "process";
@@ -123,15 +123,19 @@ impl<K: Key, S: KeyedStates<K>> KeyedStates<K> for All<S, K> {
         self.timers.processing.each(visit);
     }
 
-    fn restored(&mut self) {
-        self.user.restored();
-        self.timers.event.restored();
-        self.timers.processing.restored();
+    fn restored(&mut self) -> Result<()> {
+        self.user.restored()?;
+        self.timers.event.restored()?;
+        self.timers.processing.restored()
     }
 
     fn tidy(&mut self, entries: usize) -> bool {
         let left = [self.user.tidy(entries), self.timers.event.tidy(entries), self.timers.processing.tidy(entries)];
         left.contains(&true)
+    }
+
+    fn evict(&mut self, surplus: Surplus) -> usize {
+        self.user.evict(surplus)
     }
 }
 
@@ -174,7 +178,7 @@ where
             selector: self.selector.clone(),
             states: All { user: self.function.states(build.scope()), timers },
             function: self.function.clone(),
-            keeper: Keeper::new(&self.name, build),
+            keeper: Keeper::new(&self.name, build)?,
             side,
             watermark: if restored.is_empty() { Timestamp::MIN } else { watermark },
             firing: None,
@@ -302,7 +306,7 @@ where
 
     #[inline]
     fn room(&self) -> bool {
-        self.firing.is_none() && self.keeper.is_loaded() && self.has_room()
+        self.firing.is_none() && self.keeper.is_ready() && self.has_room()
     }
 
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {
@@ -342,7 +346,7 @@ where
             activity = activity.and(side.work(context)?);
         }
         activity = activity.and(self.keeper.work(&mut self.states, context)?);
-        if self.keeper.is_loaded() {
+        if self.keeper.is_ready() {
             if self.firing.is_some() {
                 let finished = self.fire(context)?;
                 activity.more |= finished || self.has_room();

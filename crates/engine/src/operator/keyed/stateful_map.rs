@@ -44,7 +44,7 @@ where
 
     fn node<N: Chain<Out> + 'static>(&self, next: N, build: &mut TaskBuild<'_>) -> Result<Self::Node<N>> {
         let state = ValueState::new(STATE, build.scope());
-        let keeper = Keeper::new(&self.name, build);
+        let keeper = Keeper::new(&self.name, build)?;
         Ok(StatefulMapNode {
             named: Named::new(self.name.as_str()),
             name: self.name.clone(),
@@ -123,7 +123,7 @@ where
 
     #[inline]
     fn room(&self) -> bool {
-        self.keeper.is_loaded() && self.next.room()
+        self.keeper.is_ready() && self.next.room()
     }
 
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::exchange::{Batch, Hashed, KeySelector};
 use crate::job::{TaskBuild, decode_inline, encode_inline};
 use crate::operator::{Activity, Ahead, Chain, Control, Keeper, Link, LinkOutput, Named, OperatorCounts, TaskContext, Transform, Unsealed};
 use crate::state::panes::Panes as PaneTables;
-use crate::state::table::SlotId;
+use crate::state::table::{SlotId, StateTable};
 
 const INLINE: &str = "window";
 const INLINE_PANES: &str = "panes";
@@ -46,7 +46,7 @@ where
             None => None,
         };
         let tables = PaneTables::new(INLINE, build.scope(), stable_hash);
-        let keeper = Keeper::new(&self.name, build);
+        let keeper = Keeper::new(&self.name, build)?;
         // All tasks have the same watermark at a barrier, so any of them tells it.
         let mut watermark = Timestamp::MAX;
         let restored = build.restore(&self.name).inline;
@@ -93,20 +93,36 @@ pub struct PaneWindowNode<T, K: KeySelector<T>, A: Aggregate<T>, N> {
     /// Times known to fall into the pane of the last record, which is open and not fired.
     open_from: i64,
     open_to: i64,
-    firing: Option<Firing>,
+    firing: Option<Firing<K::Key, A::Accumulator>>,
     counts: OperatorCounts,
     unsealed: Unsealed,
     next: N,
 }
 
 /// Windows that a new watermark fires.
-struct Firing {
+struct Firing<K, V> {
     to: Timestamp,
     /// Windows still to fire, newest first.
     windows: Vec<Window>,
-    /// In the window at the end of the list: the pane whose keys are gone through, by number, and the last key done.
+    /// In the window at the end of the list: the pane whose keys are gone through, by number.
     pane: i64,
-    after: Option<SlotId>,
+    walk: Walk<K, V>,
+}
+
+/// How far the keys of a pane are gone through: those in memory first, then those that only the database has.
+enum Walk<K, V> {
+    /// The last slot done.
+    Memory(Option<SlotId>),
+    Absent {
+        /// Read, and not done.
+        found: Vec<(u64, K, V)>,
+        /// Where to read on.
+        next: Option<Vec<u8>>,
+    },
+}
+
+impl<K, V> Walk<K, V> {
+    const BEGIN: Self = Walk::Memory(None);
 }
 
 impl<T, K, A, N> PaneWindowNode<T, K, A, N>
@@ -163,6 +179,7 @@ where
         }
         for window in fired {
             let key = self.selector.key(&value);
+            self.fetch_others(window, i64::MIN, hash, &key);
             let result = self.result_of(window, hash, &key);
             if let Some(value) = result {
                 self.emit(window, key, value);
@@ -198,7 +215,7 @@ where
             .collect();
         windows.sort_by_key(|w| std::cmp::Reverse((w.end, w.start)));
         windows.dedup();
-        self.firing = Some(Firing { to, windows, pane: 0, after: None });
+        self.firing = Some(Firing { to, windows, pane: 0, walk: Walk::BEGIN });
     }
 
     /// Fires on, as far as there is room; whether everything has fired and the watermark was passed on.
@@ -217,7 +234,7 @@ where
             };
             if firing.pane >= self.panes.panes() {
                 firing.windows.pop();
-                (firing.pane, firing.after) = (0, None);
+                (firing.pane, firing.walk) = (0, Walk::BEGIN);
             } else {
                 self.fire_pane(window, &mut firing, &mut budget);
             }
@@ -227,36 +244,117 @@ where
     }
 
     /// Emits the keys of one pane of a window that no earlier pane of it has.
-    fn fire_pane(&mut self, window: Window, firing: &mut Firing, budget: &mut usize) {
+    fn fire_pane(&mut self, window: Window, firing: &mut Firing<K::Key, A::Accumulator>, budget: &mut usize) {
         let Some(start) = self.panes.panes_of(window).nth(firing.pane as usize) else { return };
         let earlier: Vec<i64> = self.panes.panes_of(window).take_while(|p| *p < start).filter(|p| self.tables.get(*p).is_some()).collect();
+        let is_partial = |pane: i64| self.tables.get(pane).is_some_and(StateTable::is_partial);
+        let any_is_partial = self.panes.panes_of(window).any(is_partial);
+        let own_is_partial = is_partial(start);
+        // Whoever walks through a pane meets each entry once only if none of them leaves memory meanwhile.
+        self.tables.hold(Some(start));
+        let is_done = match &mut firing.walk {
+            Walk::Memory(after) => self.fire_memory(window, start, &earlier, any_is_partial, after, budget),
+            Walk::Absent { found, next } => self.fire_absent(window, start, &earlier, found, next, budget),
+        };
+        if is_done {
+            match firing.walk {
+                Walk::Memory(_) if own_is_partial => firing.walk = Walk::Absent { found: Vec::new(), next: Some(Vec::new()) },
+                Walk::Memory(_) | Walk::Absent { .. } => {
+                    self.tables.hold(None);
+                    (firing.pane, firing.walk) = (firing.pane + 1, Walk::BEGIN);
+                }
+            }
+        }
+    }
+
+    /// Emits the keys of a pane that are in memory; whether that was all.
+    fn fire_memory(
+        &mut self,
+        window: Window,
+        start: i64,
+        earlier: &[i64],
+        any_is_partial: bool,
+        after: &mut Option<SlotId>,
+        budget: &mut usize,
+    ) -> bool {
         while self.next.room() && *budget > 0 {
             let Some(table) = self.tables.get(start) else { break };
-            let Some((slot, key, first)) = table.iter_after(firing.after).next() else { break };
-            firing.after = Some(slot);
-            *budget -= 1;
+            let Some((slot, key, _)) = table.iter_after(*after).next() else { break };
             let hash = table.hash_of(slot).unwrap_or_default();
-            if earlier.iter().any(|pane| self.value(*pane, hash, key).is_some()) {
-                continue;
+            *after = Some(slot);
+            *budget -= 1;
+            if any_is_partial {
+                let key = key.clone();
+                self.fetch_others(window, start, hash, &key);
             }
-            let value = if self.panes.panes() == 1 {
-                self.named.run(|| self.aggregate.result(first))
-            } else {
-                let mut total = first.clone();
-                for pane in self.panes.panes_of(window).filter(|p| *p > start) {
-                    if let Some(part) = self.value(pane, hash, key) {
-                        self.named.run(|| self.aggregate.merge(&mut total, part));
-                    }
-                }
-                self.named.run(|| self.aggregate.result(&total))
+            let Some((key, first)) = self.tables.get(start).and_then(|table| table.entry(slot)) else { break };
+            if let Some(value) = self.result_from(window, start, earlier, (hash, key, first)) {
+                let key = key.clone();
+                self.emit(window, key, value);
+            }
+        }
+        self.tables.get(start).is_none_or(|table| table.iter_after(*after).next().is_none())
+    }
+
+    /// Emits the keys of a pane that only the database has; whether that was all.
+    fn fire_absent(
+        &mut self,
+        window: Window,
+        start: i64,
+        earlier: &[i64],
+        found: &mut Vec<(u64, K::Key, A::Accumulator)>,
+        next: &mut Option<Vec<u8>>,
+        budget: &mut usize,
+    ) -> bool {
+        while self.next.room() && *budget > 0 {
+            let Some((hash, key, first)) = found.pop() else {
+                let Some(from) = next.take() else { return true };
+                let from = (!from.is_empty()).then_some(from);
+                *next = self.tables.scan_absent(start, from, found);
+                found.reverse();
+                continue;
             };
-            let key = key.clone();
-            self.emit(window, key, value);
+            *budget -= 1;
+            self.fetch_others(window, start, hash, &key);
+            if let Some(value) = self.result_from(window, start, earlier, (hash, &key, &first)) {
+                self.emit(window, key, value);
+            }
         }
-        let more = self.tables.get(start).is_some_and(|t| t.iter_after(firing.after).next().is_some());
-        if !more {
-            (firing.pane, firing.after) = (firing.pane + 1, None);
+        found.is_empty() && next.is_none()
+    }
+
+    /// Brings a key's entries in the other panes of a window into memory.
+    #[cold]
+    fn fetch_others(&mut self, window: Window, start: i64, hash: u64, key: &K::Key) {
+        for pane in self.panes.panes_of(window).filter(|pane| *pane != start) {
+            if let Some(table) = self.tables.get_mut(pane).filter(|table| table.is_partial()) {
+                table.fetch::<K::Key>(hash, key);
+            }
         }
+    }
+
+    /// The result of a key of a window, of which the pane at `start` has the first part; `None` when an earlier pane has one.
+    #[inline]
+    fn result_from(
+        &self,
+        window: Window,
+        start: i64,
+        earlier: &[i64],
+        (hash, key, first): (u64, &K::Key, &A::Accumulator),
+    ) -> Option<A::Output> {
+        if earlier.iter().any(|pane| self.value(*pane, hash, key).is_some()) {
+            return None;
+        }
+        if self.panes.panes() == 1 {
+            return Some(self.named.run(|| self.aggregate.result(first)));
+        }
+        let mut total = first.clone();
+        for pane in self.panes.panes_of(window).filter(|p| *p > start) {
+            if let Some(part) = self.value(pane, hash, key) {
+                self.named.run(|| self.aggregate.merge(&mut total, part));
+            }
+        }
+        Some(self.named.run(|| self.aggregate.result(&total)))
     }
 
     /// Drops the panes that no window needs any more.
@@ -267,8 +365,9 @@ where
         }
     }
 
+    /// What a pane has of a key in memory.
     fn value(&self, pane: i64, hash: u64, key: &K::Key) -> Option<&A::Accumulator> {
-        self.tables.get(pane)?.get::<K::Key>(hash, key)
+        self.tables.get(pane)?.peek::<K::Key>(hash, key)
     }
 }
 
@@ -301,7 +400,7 @@ where
 
     #[inline]
     fn room(&self) -> bool {
-        self.firing.is_none() && self.keeper.is_loaded() && self.next.room() && self.late.as_ref().is_none_or(LinkOutput::room)
+        self.firing.is_none() && self.keeper.is_ready() && self.next.room() && self.late.as_ref().is_none_or(LinkOutput::room)
     }
 
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {

@@ -68,7 +68,7 @@ where
             lateness: i64::try_from(self.lateness.as_millis()).unwrap_or(i64::MAX / 4),
             late,
             states: (ValueState::new("sessions", build.scope()), Timers::new("timers", build.scope())),
-            keeper: Keeper::new(&self.name, build),
+            keeper: Keeper::new(&self.name, build)?,
             name: self.name.clone(),
             watermark: if restored.is_empty() { Timestamp::MIN } else { watermark },
             firing: None,
@@ -292,7 +292,7 @@ where
 
     #[inline]
     fn room(&self) -> bool {
-        self.firing.is_none() && self.keeper.is_loaded() && self.next.room() && self.late.as_ref().is_none_or(LinkOutput::room)
+        self.firing.is_none() && self.keeper.is_ready() && self.next.room() && self.late.as_ref().is_none_or(LinkOutput::room)
     }
 
     fn control(&mut self, control: &Control, context: &mut TaskContext) -> Result<()> {

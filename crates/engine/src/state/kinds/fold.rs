@@ -1,7 +1,9 @@
 //! A value for each key, folded from what is added to it.
 
+use staunch_types::Result;
+
 use super::super::codec::{Key, StateValue};
-use super::super::keyed::{KeyedStates, Scope, StoredState};
+use super::super::keyed::{KeyedStates, Scope, StoredState, Surplus};
 use super::value::ValueState;
 
 /// For each key the reduction of the values added to it.
@@ -30,7 +32,7 @@ impl<K: Key, V: StateValue> Reducing<K, V> {
 
     /// The reduction of what was added to a key.
     #[inline]
-    pub fn get(&self, hash: u64, key: &K) -> Option<&V> {
+    pub fn get(&mut self, hash: u64, key: &K) -> Option<&V> {
         self.values.get(hash, key)
     }
 
@@ -72,12 +74,13 @@ impl<K: Key, I, A: StateValue, O> Aggregating<K, I, A, O> {
     }
 
     /// The result of what was added to a key.
-    pub fn get(&self, hash: u64, key: &K) -> Option<O> {
-        self.accumulator(hash, key).map(self.functions.result)
+    pub fn get(&mut self, hash: u64, key: &K) -> Option<O> {
+        let result = self.functions.result;
+        self.accumulator(hash, key).map(result)
     }
 
     /// The accumulator of a key.
-    pub fn accumulator(&self, hash: u64, key: &K) -> Option<&A> {
+    pub fn accumulator(&mut self, hash: u64, key: &K) -> Option<&A> {
         self.accumulators.get(hash, key)
     }
 
@@ -97,12 +100,16 @@ macro_rules! as_its_values {
                 self.$field.each(visit);
             }
 
-            fn restored(&mut self) {
-                self.$field.restored();
+            fn restored(&mut self) -> Result<()> {
+                self.$field.restored()
             }
 
             fn tidy(&mut self, entries: usize) -> bool {
                 self.$field.tidy(entries)
+            }
+
+            fn evict(&mut self, surplus: Surplus) -> usize {
+                self.$field.evict(surplus)
             }
         }
     };

@@ -5,11 +5,12 @@
 //! 2. Sealed pieces have [`PIECE_ITEMS`] items and never change; a key without a head has none.
 
 use serde::{Deserialize, Serialize};
-use staunch_types::stable_hash;
+use staunch_types::{Result, stable_hash};
 
 use super::super::codec::{Key, StateValue};
-use super::super::keyed::{KeyedStates, Scope, StoredState};
+use super::super::keyed::{KeyedStates, Scope, StoredState, Surplus};
 use super::super::stored::Stored;
+use super::super::table::SlotId;
 use super::compose;
 
 /// Items of a sealed piece.
@@ -58,24 +59,30 @@ impl<K: Key, T: StateValue> ListState<K, T> {
         }
     }
 
-    /// The items of a key's list in order.
-    pub fn iter(&self, hash: u64, key: &K) -> impl Iterator<Item = &T> {
-        let head = self.heads.table().get(hash, key);
-        let sealed = head.map_or(0, |head| head.sealed);
-        let pieces = (0..sealed).flat_map(move |number| self.piece(hash, key, number));
-        pieces.chain(head.into_iter().flat_map(|head| &head.tail))
+    /// The items of a key's list in order. All of them are brought into memory.
+    pub fn iter(&mut self, hash: u64, key: &K) -> impl Iterator<Item = &T> {
+        let sealed = self.heads.table_mut().get(hash, key).map_or(0, |head| head.sealed);
+        if self.pieces.table().is_partial() {
+            for number in 0..sealed {
+                self.fetch_piece(hash, key, number);
+            }
+        }
+        let (heads, pieces) = (self.heads.table(), &self.pieces);
+        let head = heads.find(hash, key).and_then(|slot| heads.entry(slot)).map(|(_, head)| head);
+        let sealed = (0..sealed).flat_map(move |number| piece(pieces, hash, key, number));
+        sealed.chain(head.into_iter().flat_map(|head| &head.tail))
     }
 
     /// Items of a key's list.
     #[must_use]
-    pub fn len(&self, hash: u64, key: &K) -> u64 {
-        let head = self.heads.table().get(hash, key);
+    pub fn len(&mut self, hash: u64, key: &K) -> u64 {
+        let head = self.heads.table_mut().get(hash, key);
         head.map_or(0, |head| head.sealed * PIECE_ITEMS as u64 + head.tail.len() as u64)
     }
 
     /// Whether a key has no list.
     #[must_use]
-    pub fn is_empty(&self, hash: u64, key: &K) -> bool {
+    pub fn is_empty(&mut self, hash: u64, key: &K) -> bool {
         self.len(hash, key) == 0
     }
 
@@ -85,9 +92,10 @@ impl<K: Key, T: StateValue> ListState<K, T> {
     pub fn clear(&mut self, hash: u64, key: &K) {
         let Some(head) = self.heads.table_mut().remove(hash, key) else { return };
         for number in 0..head.sealed {
-            let found = self.find_piece(hash, key, number);
-            let slot = found.expect("invariant 2: the head counts the sealed pieces");
-            self.pieces.table_mut().remove_slot(slot);
+            // A database that fails has the failure reported by the next snapshot, which cannot become complete.
+            if let Some(slot) = self.fetch_piece(hash, key, number) {
+                self.pieces.table_mut().remove_slot(slot);
+            }
         }
     }
 
@@ -97,14 +105,18 @@ impl<K: Key, T: StateValue> ListState<K, T> {
         items.into_iter().for_each(|item| self.push(hash, key, item));
     }
 
-    fn find_piece(&self, hash: u64, key: &K, number: u64) -> Option<super::super::table::SlotId> {
-        self.pieces.table().find_with(piece_hash(hash, number), |(found, found_number)| *found_number == number && found == key)
+    fn fetch_piece(&mut self, hash: u64, key: &K, number: u64) -> Option<SlotId> {
+        let is_match = |(found, found_number): &(K, u64)| *found_number == number && found == key;
+        self.pieces.table_mut().fetch_with(piece_hash(hash, number), is_match, || (key.clone(), number))
     }
+}
 
-    fn piece(&self, hash: u64, key: &K, number: u64) -> &[T] {
-        let slot = self.find_piece(hash, key, number).expect("invariant 2: the head counts the sealed pieces");
-        self.pieces.table().entry(slot).map_or(&[], |(_, items)| items)
-    }
+/// A sealed piece of a key's list.
+fn piece<'a, K: Key, T: StateValue>(pieces: &'a Stored<(K, u64), Vec<T>>, hash: u64, key: &K, number: u64) -> &'a [T] {
+    let is_match = |(found, found_number): &(K, u64)| *found_number == number && found == key;
+    let slot = pieces.table().find_with(piece_hash(hash, number), is_match);
+    assert!(slot.is_some() || pieces.table().is_paged(), "invariant 2: the head counts the sealed pieces");
+    slot.and_then(|slot| pieces.table().entry(slot)).map_or(&[], |(_, items)| items)
 }
 
 impl<K: Key, T: StateValue> KeyedStates<K> for ListState<K, T> {
@@ -113,9 +125,15 @@ impl<K: Key, T: StateValue> KeyedStates<K> for ListState<K, T> {
         visit(&mut self.pieces);
     }
 
-    fn restored(&mut self) {}
+    fn restored(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     fn tidy(&mut self, _entries: usize) -> bool {
         false
+    }
+
+    fn evict(&mut self, surplus: Surplus) -> usize {
+        self.heads.evict(surplus, |_, _, _| {}) + self.pieces.evict(surplus, |_, _, _| {})
     }
 }

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use staunch_types::{Epoch, KeyGroupCount, stable_hash};
 
 use super::super::keyed::{self, KeyedStates, Scope};
+use super::super::paged_testing::check_paged;
 use super::super::testing::{Subject, check_subject, records, scope};
 use super::super::writer::{Budget, Progress};
 use super::*;
@@ -137,7 +138,7 @@ impl Subject for Kinds {
         }
     }
 
-    fn read(states: &States) -> Model {
+    fn read(states: &mut States) -> Model {
         let (value, list, map, largest, sum) = states;
         let mut all = Model::new();
         for key in keys() {
@@ -189,6 +190,7 @@ fn operation() -> impl Strategy<Value = (String, Operation)> {
     ((0..12usize).prop_map(|number| format!("key {number}")), operation)
 }
 
+check_paged!(Kinds, operation(), 1_000, all_kinds_with_a_database_under_them_are_what_they_say);
 check_subject!(Kinds, operation(), 200, all_kinds_in_one_tuple_are_what_they_say_and_come_back_from_snapshots);
 
 #[test]

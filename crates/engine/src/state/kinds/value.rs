@@ -1,9 +1,9 @@
 //! One value for each key.
 
-use staunch_types::stable_hash;
+use staunch_types::{Result, stable_hash};
 
 use super::super::codec::{Key, StateValue};
-use super::super::keyed::{KeyedStates, Scope, StoredState};
+use super::super::keyed::{KeyedStates, Scope, StoredState, Surplus};
 use super::super::stored::Stored;
 
 /// One value for each key that has one.
@@ -20,8 +20,8 @@ impl<K: Key, V: StateValue> ValueState<K, V> {
 
     /// The value of a key.
     #[inline]
-    pub fn get(&self, hash: u64, key: &K) -> Option<&V> {
-        self.stored.table().get(hash, key)
+    pub fn get(&mut self, hash: u64, key: &K) -> Option<&V> {
+        self.stored.table_mut().get(hash, key)
     }
 
     /// Gives a key a value; returns the one before.
@@ -57,9 +57,15 @@ impl<K: Key, V: StateValue> KeyedStates<K> for ValueState<K, V> {
         visit(&mut self.stored);
     }
 
-    fn restored(&mut self) {}
+    fn restored(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     fn tidy(&mut self, _entries: usize) -> bool {
         false
+    }
+
+    fn evict(&mut self, surplus: Surplus) -> usize {
+        self.stored.evict(surplus, |_, _, _| {})
     }
 }

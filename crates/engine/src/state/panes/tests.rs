@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use staunch_types::stable_hash;
 
 use super::super::keyed;
+use super::super::paged_testing::check_paged;
 use super::super::testing::{Record, Step, Subject, World, check_subject, records, scope};
 use super::*;
 
@@ -48,13 +49,19 @@ impl Subject for Windows {
         }
     }
 
-    fn read(states: &Panes<u8, u64>) -> Model {
+    fn read(states: &mut Panes<u8, u64>) -> Model {
         let mut all = Model::new();
-        for namespace in states.namespaces() {
+        for namespace in states.namespaces().collect::<Vec<_>>() {
+            let (mut found, mut from) = (Vec::new(), None);
+            while let Some(next) = states.scan_absent(namespace, from.take(), &mut found) {
+                from = Some(next);
+            }
+            all.extend(found.into_iter().map(|(_, key, value)| ((namespace, key), value)));
+            let before = all.len();
             let table = states.get(namespace).expect("listed");
             all.extend(table.iter().map(|(_, key, value)| ((namespace, *key), *value)));
+            assert_eq!(all.len(), before + table.len(), "what only the database has is not in memory");
         }
-        assert_eq!(all.len(), states.len());
         all
     }
 
@@ -75,6 +82,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+check_paged!(Windows, operation(), 1_000, panes_with_a_database_under_them_are_a_map_of_maps);
 check_subject!(Windows, operation(), 300, panes_are_a_map_of_maps_and_their_snapshots_are_it_at_the_barrier);
 
 fn filled(namespaces: i64, keys: u64) -> Panes<u64, String> {
@@ -143,7 +151,7 @@ fn two_tasks_become_one_and_a_window_dropped_in_one_of_them_stays_in_the_other()
         let block = BlockReader::open(block).expect("sound");
         assert_eq!(keyed::restore(&mut panes, Epoch(*epoch), &block), Ok(true));
     }
-    panes.restored();
+    panes.restored().expect("of its types");
     let upper = groups.range_of(1, 2);
     let expected: BTreeSet<u64> = (0..100).filter(|key| upper.contains(groups.group_of(stable_hash(key)))).collect();
     let found: BTreeSet<u64> = panes.table(5).iter().map(|(_, key, _)| *key).collect();

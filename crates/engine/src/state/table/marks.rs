@@ -18,6 +18,11 @@ use staunch_types::Epoch;
 /// confirmed by themselves.
 pub(in super::super) const UNCONFIRMED_MAX: usize = 4;
 
+/// The slot changed since the cut.
+const DIRTY: u8 = 1;
+/// The slot was read or changed since eviction last looked at it.
+const USED: u8 = 2;
+
 /// The latest barrier, as the chunks of a table need to know it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Cut {
@@ -29,8 +34,8 @@ pub(super) struct Cut {
 
 /// Marks of the slots of a chunk.
 pub(super) struct Marks {
-    /// Not 0 for a slot that changed since the cut. A byte each, so that a change stores without reading first: reading a
-    /// word of bits that another change has just stored would hold up the processor.
+    /// [`DIRTY`] for a slot that changed since the cut, [`USED`] for one that was used since eviction last came by. A byte each, so that a
+    /// change stores without reading first: reading a word of bits that another change has just stored would hold up the processor.
     dirty: Box<[u8]>,
     frozen: Box<[u64]>,
     stored: Box<[u64]>,
@@ -72,7 +77,7 @@ impl Marks {
         let slots: Box<[u64]> = self.dirty.chunks(64).map(bits_of).collect();
         let changed = slots.iter().map(|word| word.count_ones() as usize).sum();
         if changed > 0 {
-            self.dirty.fill(0);
+            self.dirty.iter_mut().for_each(|byte| *byte &= USED);
             // A chunk that missed earlier cuts labels its changes with this one: none of those can be confirmed without it.
             self.unconfirmed.push(Changes { epoch: cut.epoch, slots });
         }
@@ -94,7 +99,7 @@ impl Marks {
     /// Marks a slot as changed.
     #[inline]
     pub(super) fn set_dirty(&mut self, offset: usize) {
-        self.dirty[offset] = 1;
+        self.dirty[offset] = DIRTY | USED;
     }
 
     /// Whether the slot still has to be written.
@@ -127,6 +132,28 @@ impl Marks {
         self.stored[offset >> 6] |= 1 << (offset & 63);
     }
 
+    /// Marks a slot as used.
+    #[inline]
+    pub(super) fn set_used(&mut self, offset: usize) {
+        self.dirty[offset] |= USED;
+    }
+
+    /// Of 64 live slots those that snapshots hold as they are, and that were not used since the last call. `confirmed` is the latest cut of
+    /// which everything is stored.
+    pub(super) fn idle(&mut self, word: usize, live: u64, confirmed: Epoch) -> u64 {
+        let end = self.dirty.len().min((word + 1) << 6);
+        let marks = &mut self.dirty[word << 6..end];
+        let (mut dirty, mut used) = (0, 0);
+        for (position, byte) in marks.iter_mut().enumerate() {
+            dirty |= u64::from(*byte & DIRTY) << position;
+            used |= u64::from((*byte & USED) >> 1) << position;
+            *byte &= !USED;
+        }
+        let later = self.unconfirmed.iter().filter(|changes| changes.epoch > confirmed);
+        let unwritten = later.fold(self.frozen[word] | dirty, |all, changes| all | changes.slots[word]);
+        live & self.stored[word] & !unwritten & !used
+    }
+
     /// Clears the marks of a slot whose entry is removed; whether any snapshot holds it.
     pub(super) fn clear(&mut self, offset: usize) -> bool {
         let bit = 1 << (offset & 63);
@@ -143,13 +170,13 @@ impl Marks {
     }
 }
 
-/// One bit for each of up to 64 bytes, set where the byte is not 0.
+/// One bit for each of up to 64 bytes: its lowest one.
 fn bits_of(bytes: &[u8]) -> u64 {
     bytes.chunks(8).enumerate().fold(0, |bits, (position, eight)| {
         let mut word = [0; 8];
         word[..eight.len()].copy_from_slice(eight);
-        // Bytes are 0 or 1: the multiplication gathers the lowest bit of each in the highest byte.
-        let gathered = u64::from_le_bytes(word).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        // With the lowest bits alone, the multiplication gathers that of each in the highest byte.
+        let gathered = (u64::from_le_bytes(word) & 0x0101_0101_0101_0101).wrapping_mul(0x0102_0408_1020_4080) >> 56;
         bits | gathered << (position * 8)
     })
 }

@@ -247,12 +247,20 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
             }
             None => self.fill(hash, key, value),
         };
-        self.runs[slot.chunk()].marks.set_stored(slot.offset());
+        let marks = &mut self.runs[slot.chunk()].marks;
+        if self.paged.is_some() {
+            // The database does not have it yet.
+            marks.set_dirty(slot.offset());
+        } else {
+            marks.set_stored(slot.offset());
+        }
     }
 
     /// Removes an entry as a snapshot says; it counts as unchanged.
     pub fn restore_delete(&mut self, hash: u64, key: &K) {
-        if let Some(slot) = self.find(hash, key) {
+        if self.paged.is_some() {
+            self.remove(hash, key);
+        } else if let Some(slot) = self.find(hash, key) {
             self.restore_delete_slot(slot);
         }
     }
@@ -268,6 +276,10 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     }
 
     fn restore_delete_slot(&mut self, slot: SlotId) {
+        if self.paged.is_some() {
+            self.remove_slot(slot);
+            return;
+        }
         // Without its mark the removal is not recorded: the snapshot holds it already.
         self.runs[slot.chunk()].marks.clear(slot.offset());
         self.remove_slot(slot);
@@ -326,6 +338,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
     }
 
     pub(super) fn record_removal(&mut self, hash: u64, key: &K) {
+        self.note_gone(hash, key);
         if let Err(error) = self.removed.since_freeze.push(hash, |out| self.codec.lock().key(key, out).map(|()| out.len())) {
             self.failure.get_or_insert(error.into());
         }

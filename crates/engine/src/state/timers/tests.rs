@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::super::paged_testing::check_paged;
 use super::super::testing::{Subject, check_subject, scope};
 use super::*;
 
@@ -49,7 +50,7 @@ impl Subject for Clocks {
         assert_eq!(states.next_time().map(|time| time.0), model.first().map(|(time, _)| *time));
     }
 
-    fn read(states: &Timers<u8>) -> Model {
+    fn read(states: &mut Timers<u8>) -> Model {
         assert_eq!(states.len(), states.timers.table().len());
         states.timers.table().iter().map(|(_, (time, key), ())| (time.0, *key)).collect()
     }
@@ -69,6 +70,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+check_paged!(Clocks, operation(), 500, timers_with_a_database_under_them_are_a_set);
 check_subject!(Clocks, operation(), 300, timers_are_a_set_and_their_snapshots_are_it_at_the_barrier);
 
 #[test]
