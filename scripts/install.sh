@@ -43,7 +43,7 @@ need_compiler() {
   [ ${#packages[@]} -eq 0 ] || apt "${packages[@]}"
 }
 
-# What the C library of the Kafka client is built with.
+# What the C library of the Kafka client and RocksDB are built with.
 need_librdkafka() {
   local packages=()
   have g++ || packages+=(g++)
@@ -51,6 +51,8 @@ need_librdkafka() {
   have pkg-config || packages+=(pkg-config)
   [ -e /usr/include/openssl/ssl.h ] || packages+=(libssl-dev)
   [ -e /usr/include/zlib.h ] || packages+=(zlib1g-dev)
+  compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null || have llvm-config || packages+=(libclang-dev)
+  have ccache || packages+=(ccache)
   [ ${#packages[@]} -eq 0 ] || apt "${packages[@]}"
 }
 

@@ -14,7 +14,7 @@ mod source;
 mod sink;
 
 pub use collect::{Collected, DeadLetter, Event};
-pub use database::{MemoryBackend, MemoryDatabase};
+pub use database::{MemoryBackend, MemoryDatabase, check_backend};
 pub use door::{HeldDoor, ImmediateDoor, io};
 pub use memory::{Fault, MemoryFiles, Operation};
 pub use sink::{SinkCase, check_sink, permit};

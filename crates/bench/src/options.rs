@@ -13,7 +13,7 @@ pub(crate) struct Options {
     values: BTreeMap<String, String>,
 }
 
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 21] = [
     "name",
     "parallelism",
     "workers",
@@ -29,6 +29,10 @@ const KNOWN: [&str; 18] = [
     "ckptdir",
     "maxRecords",
     "backend",
+    // Of RocksDB: bytes of memory, bytes of them for objects, directory.
+    "memory",
+    "objects",
+    "dbdir",
     "input",
     "format",
     // Of Flink only: ours has no such setting.

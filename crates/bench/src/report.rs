@@ -33,8 +33,9 @@ pub(crate) fn throughput(options: &Options, measured: &Measured, extra: &str) ->
 /// How a RESULT line begins.
 pub(crate) fn head(options: &Options) -> Result<String, String> {
     let checkpoint = options.checkpoint()?.map_or("off".to_owned(), |d| format!("{}ms", d.as_millis()));
+    let backend = options.text("backend").unwrap_or("memory");
     Ok(format!(
-        "RESULT name={} engine=staunch parallelism={} backend=memory checkpoint={checkpoint}",
+        "RESULT name={} engine=staunch parallelism={} backend={backend} checkpoint={checkpoint}",
         options.text("name").unwrap_or(&options.workload),
         options.number("parallelism", 1u32)?,
     ))

@@ -14,6 +14,7 @@ use staunch_engine::job::{Environment, Settings, Start, Stream};
 use staunch_engine::operator::window::{Fold, Hopping, Tumbling};
 use staunch_engine::operator::{Identity, Watermarks};
 use staunch_files::{FileSink, FileSource};
+use staunch_rocksdb::RocksDb;
 
 use crate::first_row;
 use crate::generate::{Bid, Generator, mix};
@@ -70,6 +71,20 @@ fn environment(options: &Options) -> Result<Environment, String> {
     settings.run.interval = options.checkpoint()?.unwrap_or(Duration::from_secs(1_000_000_000));
     settings.run.restore = staunch_engine::cluster::Restore::Nothing;
     let mut environment = Environment::new(settings);
+    match options.text("backend") {
+        None | Some("memory" | "hashmap") => {}
+        Some("rocksdb") => {
+            let mut backend = RocksDb::default().memory(options.number("memory", 1 << 30)?);
+            if let Some(bytes) = options.text("objects") {
+                backend = backend.objects(bytes.parse().map_err(|_| format!("--objects {bytes} is not a number"))?);
+            }
+            if let Some(directory) = options.text("dbdir") {
+                backend = backend.directory(directory);
+            }
+            environment.state(backend);
+        }
+        Some(other) => return Err(format!("staunch-bench: --backend {other} is neither memory nor rocksdb")),
+    }
     environment.on_event(|event| match event {
         JobEvent::EpochFailed { error, .. } | JobEvent::Restarting { error, .. } => eprintln!("{error}"),
         other => {

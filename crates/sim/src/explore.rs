@@ -73,11 +73,18 @@ pub fn explore(seed: u64) -> Report {
     // Chance of its own, so that jobs with files are as they were.
     let mut at_broker = Random::new(seed ^ 0x00B2_0CE2);
     job.topics_by_chance(&mut at_broker);
+    let mut at_database = Random::new(seed ^ 0x0DA7_ABA5_E000);
+    if at_database.chance(4_000) {
+        job.object_bytes = Some(at_database.between(0, 3_000) as usize);
+    }
     let mut world = World::new(seed, job);
     let kernel = Arc::clone(&world.kernel);
     if let Some(topics) = &world.job.topics {
         kernel.note(format_args!("w  topics {topics:?}, journal {}", world.job.journal));
         kernel.machine().broker.settings = BrokerSettings::by_chance(&mut at_broker);
+    }
+    if let Some(bytes) = world.job.object_bytes {
+        kernel.note(format_args!("w  a database under keyed state, {bytes} bytes in memory"));
     }
     kernel.note(format_args!("w  job {:?}, files {}, rows {}", world.job.shape, world.job.input.len(), world.job.rows().count()));
     let mut explorer = Explorer::new(random, world.job.topics.is_some());

@@ -12,10 +12,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use staunch_api::{Rejected, Source};
+use staunch_api::{Rejected, Source, StateBackend};
 use staunch_engine::cluster::JobEvent;
 use staunch_engine::job::{Linked, Plan, Settings, SourceStart, Stream};
 use staunch_engine::runtime::World;
+use staunch_engine::state::backend::Backend;
 use staunch_http::{Http, Server};
 use staunch_types::{Error, ErrorKind, Name, Result};
 
@@ -39,6 +40,7 @@ pub struct Environment {
     tell: Option<Tell>,
     stopper: Stopper,
     world: Option<World>,
+    backend: Option<Backend>,
     http: Option<Http>,
 }
 
@@ -144,7 +146,7 @@ impl Environment {
     pub fn new(settings: Settings) -> Environment {
         let engine = staunch_engine::job::Environment::new(settings);
         let (given, stopper) = (Given::default(), Stopper::default());
-        Environment { engine, given, role: Role::Embedded, tell: None, stopper, world: None, http: None }
+        Environment { engine, given, role: Role::Embedded, tell: None, stopper, world: None, backend: None, http: None }
     }
 
     /// The settings; what was given from outside still wins over what is set here.
@@ -183,6 +185,18 @@ impl Environment {
     /// Hears what happens to the job.
     pub fn on_event(&mut self, tell: impl FnMut(&JobEvent) + 'static) {
         self.tell = Some(Box::new(tell));
+    }
+
+    /// Keeps keyed state in a database, with what was used lately in memory; without this, all of it is in memory.
+    ///
+    /// A checkpoint can be restored only with the kind of backend that made it.
+    ///
+    /// ```ignore
+    /// env.state(staunch::rocksdb::RocksDb::default().memory(4 << 30).directory("/var/lib/payments"));
+    /// ```
+    pub fn state(&mut self, backend: impl StateBackend + 'static) -> &mut Self {
+        self.backend = Some(Backend::new(Arc::new(backend)));
+        self
     }
 
     /// Puts another world in the place of this machine: clock, files, threads for what blocks. For tests, whose files refuse, and
@@ -253,7 +267,7 @@ impl Environment {
             Role::Program(_) => Some(signals::listen(&self.stopper)?),
             Role::Embedded => None,
         };
-        let world = self.world.take().unwrap_or_else(run::world);
+        let world = self.take_world();
         let server = self.given.http(self.http.take()).map(|http| serve(&http, &world)).transpose()?;
         let tell = self.tell.take();
         let progress = match self.role {
@@ -269,6 +283,13 @@ impl Environment {
         }
         progress.end(&result);
         result.map(|_| ())
+    }
+
+    /// The world that was given, or this machine, with the backend that was given.
+    fn take_world(&mut self) -> World {
+        let mut world = self.world.take().unwrap_or_else(run::world);
+        world.backend = self.backend.take().or(world.backend);
+        world
     }
 
     fn print_plan(mut self, job: &str) -> Result<()> {

@@ -60,4 +60,7 @@ pub use staunch_files as files;
 /// Topics of Kafka as sources and sinks: feature `kafka`.
 #[cfg(feature = "kafka")]
 pub use staunch_kafka as kafka;
+/// RocksDB under keyed state: feature `rocksdb`.
+#[cfg(feature = "rocksdb")]
+pub use staunch_rocksdb as rocksdb;
 pub use staunch_types::{Error, ErrorKind, Result};

@@ -14,7 +14,7 @@ use super::tree::is_of_workspace;
 use super::{Finding, Tree};
 
 /// Every crate of the workspace and its ring.
-const RINGS: [(&str, u8); 19] = [
+const RINGS: [(&str, u8); 20] = [
     ("staunch-types", 0),
     ("staunch-protocol", 0),
     ("staunch-format", 0),
@@ -24,6 +24,7 @@ const RINGS: [(&str, u8); 19] = [
     ("staunch-kafka", 2),
     ("staunch-http", 2),
     ("staunch-objects", 2),
+    ("staunch-rocksdb", 2),
     ("staunch", 3),
     ("staunch-sim", 3),
     ("staunch-e2e", 3),

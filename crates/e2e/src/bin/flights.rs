@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Parser;
+use staunch::rocksdb::RocksDb;
 use staunch::{Environment, JobOptions};
 use staunch_e2e::events;
 use staunch_e2e::flights::{self, Case, Places};
 use staunch_e2e::world::{self, Script, Throttle};
+
+/// Bytes of memory for keyed state in RocksDB.
+const ROCKSDB_MEMORY: usize = 16 << 20;
 
 /// One of the jobs on flights.
 #[derive(Parser)]
@@ -39,6 +43,9 @@ struct Options {
     /// Checkpoints that may fail in a row
     #[arg(long)]
     failures_tolerated: Option<u32>,
+    /// Keyed state lies in RocksDB, and takes so many bytes in memory as objects
+    #[arg(long)]
+    rocksdb_objects: Option<usize>,
     /// Restarts without a checkpoint that are survived
     #[arg(long)]
     restarts_tolerated: Option<u32>,
@@ -50,6 +57,10 @@ fn main() -> anyhow::Result<()> {
     let run = &mut env.settings().run;
     run.failures_tolerated = options.failures_tolerated.unwrap_or(run.failures_tolerated);
     run.restarts.failures_tolerated = options.restarts_tolerated.unwrap_or(run.restarts.failures_tolerated);
+    if let Some(bytes) = options.rocksdb_objects {
+        let directory = options.output.with_file_name("databases");
+        env.state(RocksDb::default().memory(ROCKSDB_MEMORY).objects(bytes).directory(directory));
+    }
     let script = Arc::new(options.faults.parse::<Script>()?);
     env.world(world::faulty(script, (options.throttle > 0).then(|| Throttle::new(options.throttle))));
     env.on_event(|event| println!("{}", events::line(event)));

@@ -16,3 +16,4 @@ mod rewound;
 mod store;
 mod reports;
 mod killed;
+mod rocksdb;

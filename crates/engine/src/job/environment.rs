@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use staunch_api::{CheckpointStore, Rejected, Source};
+use staunch_api::{CheckpointStore, Rejected, Source, StateBackend};
 use staunch_protocol::Reason;
 use staunch_types::{Error, ErrorKind, Name, Result};
 
@@ -14,6 +14,7 @@ use super::stream::{Linked, SourceStart, Stream, Writing};
 use crate::checkpoint::{Catalog, LocalStore};
 use crate::cluster::{CoordinatorMail, JobEvent, Master, MasterPhase, RunConfig};
 use crate::operator::Identity;
+use crate::state::backend::Backend;
 use crate::runtime::{Mailbox, Parking, SliceTimes, ThreadExecutor, WakeFlag, World};
 
 /// Threads for blocking work.
@@ -59,6 +60,7 @@ pub struct Environment {
     tell: Option<Box<dyn FnMut(JobEvent)>>,
     stopper: Stopper,
     slice_times: Arc<SliceTimes>,
+    backend: Option<Backend>,
 }
 
 /// Asks a running job to end, from any thread.
@@ -97,7 +99,7 @@ impl Environment {
     #[must_use]
     pub fn new(settings: Settings) -> Environment {
         let plan = Writing::new(settings.run.groups);
-        Environment { settings, plan, tell: None, stopper: Stopper::default(), slice_times: Arc::default() }
+        Environment { settings, plan, tell: None, stopper: Stopper::default(), slice_times: Arc::default(), backend: None }
     }
 
     /// Reads from a source. Input that cannot become a record stops the job.
@@ -110,6 +112,11 @@ impl Environment {
         let link = self.plan.link();
         let stream = Stream::from_source(&self.plan, name, source, Some(link));
         (stream, Stream::behind(&self.plan, link, &format!("{name}#rejected")))
+    }
+
+    /// Keeps keyed state in a database, with what was used lately in memory.
+    pub fn state(&mut self, backend: impl StateBackend + 'static) {
+        self.backend = Some(Backend::new(Arc::new(backend)));
     }
 
     /// A handle to end the job with.
@@ -156,7 +163,7 @@ impl Environment {
         let plan = self.plan()?;
         let mut config = self.settings.run.clone();
         config.job = name.clone();
-        let world = World::system(IO_THREADS);
+        let world = World { backend: self.backend.take(), ..World::system(IO_THREADS) };
         let temporary = match &self.settings.checkpoint_directory {
             Some(_) => None,
             None => Some(crate::runtime::TemporaryDirectory::new()?),

@@ -32,10 +32,15 @@ impl SharedCodec {
 }
 
 /// The encoders of one state.
-#[derive(Default)]
 pub(super) struct Codec {
     keys: Encoder,
     values: Encoder,
+}
+
+impl Default for Codec {
+    fn default() -> Codec {
+        Codec { keys: Encoder::new().for_keys(), values: Encoder::new() }
+    }
 }
 
 impl Codec {
@@ -70,7 +75,7 @@ impl Codec {
 
     /// Goes on with the schemas of an earlier program, so that what it wrote can still be read.
     pub(super) fn resume(&mut self, keys: &Schema, values: &Schema) {
-        *self = Codec { keys: Encoder::resume(keys), values: Encoder::resume(values) };
+        *self = Codec { keys: Encoder::resume(keys).for_keys(), values: Encoder::resume(values) };
     }
 
     /// The schemas of all keys and values encoded so far.

@@ -46,6 +46,13 @@ impl Encoder {
         Encoder { learner: Learner::resume(schema) }
     }
 
+    /// The same for keys: 0.0 and -0.0 get the same bytes, and so do all that are not numbers, as they have the same hash.
+    #[must_use]
+    pub fn for_keys(mut self) -> Encoder {
+        self.learner.one_zero = true;
+        self
+    }
+
     /// Appends the bytes of a value.
     ///
     /// # Errors
@@ -231,7 +238,20 @@ impl<'a> Serializer for Walker<'a> {
     fixed! {
         serialize_i8 i8 => I8, serialize_i16 i16 => I16, serialize_i32 i32 => I32, serialize_i64 i64 => I64, serialize_i128 i128 => I128,
         serialize_u8 u8 => U8, serialize_u16 u16 => U16, serialize_u32 u32 => U32, serialize_u64 u64 => U64, serialize_u128 u128 => U128,
-        serialize_f32 f32 => F32, serialize_f64 f64 => F64,
+    }
+
+    #[inline]
+    fn serialize_f32(self, value: f32) -> Result<(), Interrupt> {
+        let one = if value == 0.0 { 0.0 } else { f32::NAN };
+        let is_many = self.learner.one_zero && (value == 0.0 || value.is_nan());
+        self.leaf(Leaf::F32, if is_many { one } else { value }.to_le_bytes())
+    }
+
+    #[inline]
+    fn serialize_f64(self, value: f64) -> Result<(), Interrupt> {
+        let one = if value == 0.0 { 0.0 } else { f64::NAN };
+        let is_many = self.learner.one_zero && (value == 0.0 || value.is_nan());
+        self.leaf(Leaf::F64, if is_many { one } else { value }.to_le_bytes())
     }
 
     #[inline]

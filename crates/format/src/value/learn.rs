@@ -61,6 +61,8 @@ pub(super) struct Learner {
     pub(super) number: u32,
     /// Some value is complete under this version's number.
     pub(super) used: bool,
+    /// Floating-point numbers that are equal, or not numbers at all, get equal bytes.
+    pub(super) one_zero: bool,
     earlier: Vec<Version>,
 }
 
@@ -73,14 +75,14 @@ pub(super) fn same(name: &str, text: &str) -> bool {
 impl Learner {
     pub(super) fn new() -> Learner {
         let origin = Origin { parent: 0, inherited: false, open: false };
-        Learner { places: vec![Shape::Unknown], origins: vec![origin], number: 0, used: false, earlier: Vec::new() }
+        Learner { places: vec![Shape::Unknown], origins: vec![origin], number: 0, used: false, one_zero: false, earlier: Vec::new() }
     }
 
     /// Continues the last version of a schema.
     pub(super) fn resume(schema: &Schema) -> Learner {
         let mut earlier = schema.versions.clone();
         let Some(last) = earlier.pop() else { return Learner::new() };
-        let mut learner = Learner { places: last.places, origins: Vec::new(), number: last.number, used: true, earlier };
+        let mut learner = Learner { places: last.places, origins: Vec::new(), number: last.number, used: true, one_zero: false, earlier };
         learner.origins = vec![Origin { parent: 0, inherited: true, open: false }; learner.places.len()];
         for place in 0..learner.places.len() as PlaceId {
             learner.adopt(place);

@@ -105,6 +105,8 @@ pub struct JobSpec {
     pub very_many: u32,
     /// Its sinks write to topics, and not to files.
     pub topics: Option<TopicSettings>,
+    /// Its keyed state has a database under it, and takes no more than so many bytes in memory.
+    pub object_bytes: Option<usize>,
 }
 
 /// How the program is started: what may change from one start to the next.
@@ -162,6 +164,7 @@ impl JobSpec {
             roll_bytes: None,
             roll_every: None,
             journal: false,
+            object_bytes: None,
             very_many: VERY_MANY,
         }
     }
@@ -184,6 +187,7 @@ impl JobSpec {
             // The last word, so that jobs of known seeds are otherwise as they were.
             very_many: VERY_MANY,
             journal: random.chance(2_000),
+            object_bytes: None,
         }
     }
 

@@ -90,7 +90,7 @@ impl World {
         let id = ProcessId(self.told.len() as u32 + 1);
         self.kernel.note(format_args!("w  start {id}: parallelism {:?}, {:?}", start.parallelism, start.restore));
         let broker = SimBroker::new(Arc::clone(&self.kernel), id);
-        let process = Process::start(&self.kernel, id, self.job.plan(start, &broker), self.job.config(start));
+        let process = Process::start(&self.kernel, id, self.job.plan(start, &broker), self.job.config(start), self.job.object_bytes);
         self.told.insert(id, Rc::clone(&process.told));
         self.processes.insert(id, process);
         id

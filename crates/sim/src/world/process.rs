@@ -6,10 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use staunch_api::Metrics;
+use staunch_api::testkit::MemoryBackend;
 use staunch_engine::checkpoint::{Catalog, LocalStore};
 use staunch_engine::cluster::{CoordinatorMail, JobEvent, Master, RunConfig};
 use staunch_engine::job::Plan;
 use staunch_engine::runtime::{Mailbox, WakeFlag, World as Doors};
+use staunch_engine::state::backend::Backend;
 use staunch_protocol::Reason;
 use staunch_types::Tick;
 
@@ -32,8 +34,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts the program.
-    pub(super) fn start(kernel: &Arc<Kernel>, id: ProcessId, plan: Plan, config: RunConfig) -> Process {
+    /// Starts the program; with a database under its keyed state if that may take only so many bytes in memory.
+    pub(super) fn start(kernel: &Arc<Kernel>, id: ProcessId, plan: Plan, config: RunConfig, object_bytes: Option<usize>) -> Process {
         let seed = {
             let mut machine = kernel.machine();
             machine.boot(id);
@@ -44,6 +46,7 @@ impl Process {
             door: Arc::new(SimDoor::new(Arc::clone(kernel), id)),
             file_system: Arc::new(SimFiles::new(Arc::clone(kernel), id)),
             metrics: Metrics::default(),
+            backend: object_bytes.map(|object_bytes_max| Backend::new(Arc::new(MemoryBackend { object_bytes_max }))),
         };
         let root = Path::new(CHECKPOINTS).join(config.job.component());
         let store = Arc::new(LocalStore::new(Arc::clone(&doors.file_system), &root, &id.to_string()));

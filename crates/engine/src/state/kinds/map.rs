@@ -180,7 +180,7 @@ impl<K: Key, M: Key, V: StateValue> MapState<K, M, V> {
 
 /// The bytes with which all entries of a key begin in the database; none if that cannot be said.
 fn beginning_of<K: Key>(key: &K) -> Vec<u8> {
-    let (mut encoder, mut bytes) = (Encoder::new(), Vec::new());
+    let (mut encoder, mut bytes) = (Encoder::new().for_keys(), Vec::new());
     // Before the parts of a value stands the version of its shape, 0 in a single byte, as before the parts of the pair.
     match encoder.encode(key, &mut bytes) {
         Ok(()) if encoder.schema_version() == 0 => bytes,

@@ -477,3 +477,15 @@ fn an_array_of_bytes_is_one_place_until_an_item_is_no_byte() {
     round_trip(&[bytes.clone(), mixed.clone(), bytes.clone()]);
     round_trip(&[(1u64, bytes.clone(), 2u64, bytes.clone()), (1, mixed, 2, bytes)]);
 }
+
+#[test]
+fn as_keys_floats_that_have_one_hash_have_the_same_bytes_and_as_values_their_own() {
+    let other_nan = f64::from_bits(f64::NAN.to_bits() | 1);
+    let (mut keys, mut values) = (Encoder::new().for_keys(), Encoder::new());
+    let same = |encoder: &mut Encoder, a: f64, b: f64| encode(encoder, &(a, a as f32)) == encode(encoder, &(b, b as f32));
+    assert!(same(&mut keys, 0.0, -0.0) && same(&mut keys, f64::NAN, other_nan) && same(&mut keys, f64::NAN, -f64::NAN));
+    assert!(!same(&mut keys, 0.0, f64::MIN_POSITIVE) && !same(&mut keys, 1.0, -1.0) && !same(&mut keys, f64::NAN, f64::INFINITY));
+    assert!(!same(&mut values, 0.0, -0.0) && !same(&mut values, f64::NAN, other_nan));
+    let mut resumed = Encoder::resume(&keys.schema()).for_keys();
+    assert!(same(&mut resumed, 0.0, -0.0));
+}

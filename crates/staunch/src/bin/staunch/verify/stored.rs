@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use staunch_format::block::BlockReader;
 use staunch_format::ledger::Sealed;
-use staunch_format::manifest::{Manifest, Segment};
+use staunch_format::manifest::{DatabaseFile, Manifest, Segment};
 use staunch_types::{Epoch, Error, Result};
 
 use super::Report;
@@ -75,8 +75,41 @@ fn state(folder: &JobFolder, manifest: &Manifest, intact: &mut BTreeSet<Stretch>
                 }
             }
         }
+        for (task, file) in operator.tasks.iter().flat_map(|t| t.database.iter().flat_map(|d| &d.files).map(move |f| (t.task, f))) {
+            let stretch = (file.path.clone(), 0, file.length, file.crc);
+            if intact.contains(&stretch) {
+                continue;
+            }
+            match file_damage(folder, file)? {
+                None => {
+                    report.state.segments += 1;
+                    report.state.bytes += file.length;
+                    intact.insert(stretch);
+                }
+                Some(why) => {
+                    let place = format!("operator={} task={task} file={}", operator.name, file.name);
+                    damages.push(folder.damaged("C306", format!("a file of a database is not what was stored: {why}"), &file.path).at(place));
+                }
+            }
+        }
     }
     Ok(damages)
+}
+
+/// What is wrong with a file of a database.
+fn file_damage(folder: &JobFolder, file: &DatabaseFile) -> Result<Option<String>> {
+    /// Bytes read at once.
+    const PIECE_BYTES: u64 = 8 << 20;
+    let (mut at, mut crc) = (0, 0);
+    while at < file.length {
+        let Some(bytes) = folder.read(&file.path, at, PIECE_BYTES.min(file.length - at))? else { return Ok(Some("the object is missing".into())) };
+        if bytes.is_empty() {
+            return Ok(Some(format!("expected {} bytes, found {at}", file.length)));
+        }
+        crc = crc32c::crc32c_append(crc, &bytes);
+        at += bytes.len() as u64;
+    }
+    Ok((crc != file.crc).then(|| "its checksum is another".into()))
 }
 
 /// What is wrong with a segment.
