@@ -241,6 +241,14 @@ impl Manifest {
     }
 }
 
+impl DatabaseFile {
+    /// The checksum of a file's bytes, piece by piece: 0 before the first.
+    #[must_use]
+    pub fn crc_of(before: u32, piece: &[u8]) -> u32 {
+        crc32c::crc32c_append(before, piece)
+    }
+}
+
 impl Segment {
     /// Whether `bytes` are those that the segment names.
     #[must_use]

@@ -60,6 +60,7 @@ pub(super) struct Database {
     /// How the entries of the restored database are written, by state; empty for a new one.
     stored: BTreeMap<String, (Schema, Schema)>,
     phase: Phase,
+    uploading: Option<Uploading>,
     waiting: VecDeque<StateBatch>,
     writing: Option<Pending<Result<()>>>,
     /// The files of the latest epoch known to be durable.
@@ -107,8 +108,12 @@ enum Phase {
     Writing(Option<Epoch>),
     /// The database takes its checkpoint.
     Checkpointing(Epoch, Pending<Result<Box<dyn DatabaseCheckpoint>>>),
-    /// The checkpoint is stored.
-    Uploading(Epoch, Pending<Result<Vec<StoredFile>>>),
+}
+
+/// A checkpoint of the database on its way to the store. The database may be written meanwhile.
+struct Uploading {
+    epoch: Epoch,
+    stored: Pending<Result<Vec<StoredFile>>>,
 }
 
 impl Drop for Database {
@@ -141,6 +146,7 @@ impl Database {
             database: None,
             stored: BTreeMap::new(),
             phase: Phase::Idle,
+            uploading: None,
             waiting: VecDeque::new(),
             writing: None,
             known: Vec::new(),
@@ -163,6 +169,8 @@ impl Database {
     pub(super) fn barrier<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) {
         states.each(&mut |state| state.cut());
         self.phase = Phase::Draining(Some(epoch));
+        // One that is still under way is of an epoch that was given up.
+        self.uploading = None;
         context.expect_more();
     }
 
@@ -180,9 +188,10 @@ impl Database {
             // What is drained already makes room all the same; it is written to its end as if for that.
             Phase::Draining(Some(own)) if *own <= epoch => self.phase = Phase::Draining(None),
             Phase::Writing(Some(own)) if *own <= epoch => self.phase = Phase::Writing(None),
-            Phase::Checkpointing(own, _) | Phase::Uploading(own, _) if *own <= epoch => self.phase = Phase::Idle,
-            Phase::Idle | Phase::Draining(_) | Phase::Writing(_) | Phase::Checkpointing(..) | Phase::Uploading(..) => {}
+            Phase::Checkpointing(own, _) if *own <= epoch => self.phase = Phase::Idle,
+            Phase::Idle | Phase::Draining(_) | Phase::Writing(_) | Phase::Checkpointing(..) => {}
         }
+        self.uploading.take_if(|uploading| uploading.epoch <= epoch);
     }
 
     pub(super) fn work<K>(&mut self, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<Activity> {
@@ -191,7 +200,8 @@ impl Database {
             return Ok(opened);
         }
         self.write_on()?;
-        let moved = self.move_on(states, context)?;
+        self.give_up_with_the_task(context);
+        let moved = self.move_on(states, context)? | self.upload_on(states, context)?;
         let relieved = self.relieve(states);
         let tidied = states.tidy(TIDY_ENTRIES);
         Ok(Activity { more: opened.more || moved || relieved || tidied, wake_at: None })
@@ -319,14 +329,33 @@ impl Database {
         Ok(())
     }
 
-    /// Moves the cut or the checkpoint on; whether there is more to do at once.
-    fn move_on<K>(&mut self, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<bool> {
-        if let Phase::Draining(Some(epoch)) | Phase::Writing(Some(epoch)) | Phase::Checkpointing(epoch, _) | Phase::Uploading(epoch, _) = self.phase
+    /// Gives up the epochs that the task gave up by itself, because the store refused.
+    fn give_up_with_the_task(&mut self, context: &TaskContext) {
+        let own = match self.phase {
+            Phase::Draining(Some(epoch)) | Phase::Writing(Some(epoch)) | Phase::Checkpointing(epoch, _) => Some(epoch),
+            Phase::Idle | Phase::Draining(None) | Phase::Writing(None) => self.uploading.as_ref().map(|uploading| uploading.epoch),
+        };
+        if let Some(epoch) = own
             && context.snapshot.as_ref().is_none_or(|snapshot| snapshot.epoch != epoch)
         {
-            // The task gave the epoch up by itself: the store refused.
             self.abandoned(epoch);
         }
+    }
+
+    /// Moves the upload on; whether it is at its end.
+    fn upload_on<K>(&mut self, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<bool> {
+        let Some(uploading) = &mut self.uploading else { return Ok(false) };
+        let (epoch, Some(stored)) = (uploading.epoch, uploading.stored.poll()) else { return Ok(false) };
+        self.uploading = None;
+        match stored {
+            Ok(files) => self.finish(epoch, files, states, context),
+            Err(error) => self.decline(epoch, error, context)?,
+        }
+        Ok(true)
+    }
+
+    /// Moves the cut or the checkpoint on; whether there is more to do at once.
+    fn move_on<K>(&mut self, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<bool> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => Ok(false),
             Phase::Draining(epoch) => {
@@ -351,30 +380,20 @@ impl Database {
                 Ok(true)
             }
             Phase::Checkpointing(epoch, mut pending) => {
-                self.phase = match pending.poll() {
-                    None => Phase::Checkpointing(epoch, pending),
+                match pending.poll() {
+                    None => self.phase = Phase::Checkpointing(epoch, pending),
                     Some(Ok(checkpoint)) => {
                         let TaskContext { task, .. } = context;
                         let prefix =
                             format!("state/e{:010}-g{}-t{}.{}-{}/", epoch.0, self.place.generation, task.chain, task.index, self.operator.component());
                         let (store, known) = (Arc::clone(&self.store), self.known.clone());
-                        Phase::Uploading(epoch, self.io.run(move || checkpoint.upload(&*store, &prefix, &known)))
+                        let stored = self.io.run(move || checkpoint.upload(&*store, &prefix, &known));
+                        self.uploading = Some(Uploading { epoch, stored });
                     }
-                    Some(Err(error)) => return self.decline(epoch, error, context),
-                };
+                    Some(Err(error)) => self.decline(epoch, error, context)?,
+                }
                 Ok(false)
             }
-            Phase::Uploading(epoch, mut pending) => match pending.poll() {
-                None => {
-                    self.phase = Phase::Uploading(epoch, pending);
-                    Ok(false)
-                }
-                Some(Ok(files)) => {
-                    self.finish(epoch, files, states, context);
-                    Ok(true)
-                }
-                Some(Err(error)) => self.decline(epoch, error, context),
-            },
         }
     }
 
@@ -404,7 +423,7 @@ impl Database {
     }
 
     /// The checkpoint of the database could not be made or stored: the epoch is given up, if that is all.
-    fn decline(&mut self, epoch: Epoch, error: Error, context: &mut TaskContext) -> Result<bool> {
+    fn decline(&mut self, epoch: Epoch, error: Error, context: &mut TaskContext) -> Result<()> {
         let error = error.at(format!("operator={} epoch={epoch}", self.operator));
         if error.kind() != ErrorKind::Retry {
             return Err(error);
@@ -412,7 +431,7 @@ impl Database {
         if let Some(snapshot) = context.snapshot.as_mut().filter(|snapshot| snapshot.epoch == epoch) {
             snapshot.refused.get_or_insert(error);
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Takes entries out of memory when all tasks together have too many; whether there is more to do at once.

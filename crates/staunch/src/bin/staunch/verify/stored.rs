@@ -106,7 +106,7 @@ fn file_damage(folder: &JobFolder, file: &DatabaseFile) -> Result<Option<String>
         if bytes.is_empty() {
             return Ok(Some(format!("expected {} bytes, found {at}", file.length)));
         }
-        crc = crc32c::crc32c_append(crc, &bytes);
+        crc = DatabaseFile::crc_of(crc, &bytes);
         at += bytes.len() as u64;
     }
     Ok((crc != file.crc).then(|| "its checksum is another".into()))
