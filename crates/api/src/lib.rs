@@ -22,8 +22,8 @@ mod sink;
 pub mod testkit;
 
 pub use database::{
-    DatabaseCheckpoint, DatabasePlace, KEY_PREFIX_BYTES, StateBackend, StateBatch, StateDatabase, StoredDatabase, StoredFile, first_key_of, key_of,
-    parts_of,
+    DatabaseCheckpoint, DatabasePlace, KEY_PREFIX_BYTES, StateBackend, StateBatch, StateDatabase, StoredDatabase, StoredFile, first_key_of,
+    key_of, parts_of,
 };
 pub use fs::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace, WriteFile};
 pub use io::{Io, IoDoor, Pending};

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rust_rocksdb::{ColumnFamily, DB, Error as RocksError, FlushOptions, IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch, WriteOptions};
+use rust_rocksdb::{
+    ColumnFamily, DB, Error as RocksError, FlushOptions, IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch, WriteOptions,
+};
 use staunch_api::{DatabaseCheckpoint, StateBatch, StateDatabase};
 use staunch_types::Result;
 
@@ -143,7 +145,10 @@ impl StateDatabase for Database {
                 self.write_file(&batch)
             }
         };
-        let result: std::result::Result<(), RocksError> = { let mut written = written; written() };
+        let result: std::result::Result<(), RocksError> = {
+            let mut written = written;
+            written()
+        };
         result.map_err(|error| codes::failed("written", self.folder.path(), error))
     }
 

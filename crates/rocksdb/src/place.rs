@@ -48,7 +48,14 @@ impl Home {
     /// A new directory for a database.
     pub(crate) fn folder(&self, place: &DatabasePlace) -> Result<Folder> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}-{}-{}.{}-g{}-{number}", place.job.component(), place.operator.component(), place.task.chain, place.task.index, place.generation);
+        let name = format!(
+            "{}-{}-{}.{}-g{}-{number}",
+            place.job.component(),
+            place.operator.component(),
+            place.task.chain,
+            place.task.index,
+            place.generation
+        );
         let path = self.path.join(name);
         fs::create_dir(&path).map_err(|error| codes::failed("opened", &path, error))?;
         Ok(Folder(path))

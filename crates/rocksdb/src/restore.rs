@@ -121,7 +121,13 @@ fn namespaces(database: &Database, state: usize) -> std::result::Result<Vec<i64>
 }
 
 /// Takes in the entries of a stored database that lie in the task's key groups.
-fn take_in(shared: &Arc<Shared>, database: &Database, place: &DatabasePlace, part: &StoredDatabase, store: &dyn CheckpointStore) -> Result<()> {
+fn take_in(
+    shared: &Arc<Shared>,
+    database: &Database,
+    place: &DatabasePlace,
+    part: &StoredDatabase,
+    store: &dyn CheckpointStore,
+) -> Result<()> {
     let folder = database.unused_folder("part");
     fetch(folder.path(), part, store)?;
     let failed = |error: RocksError| codes::failed("opened", folder.path(), error);

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use staunch_types::{Error, ErrorKind, Generation, KeyGroup, KeyGroupRange, Name, Result, TaskId};
 
 use crate::{
-    CheckpointStore, DatabaseCheckpoint, DatabasePlace, StateBackend, StateBatch, StateDatabase, StoreError, StoredDatabase, StoredFile, key_of, parts_of,
+    CheckpointStore, DatabaseCheckpoint, DatabasePlace, StateBackend, StateBatch, StateDatabase, StoreError, StoredDatabase, StoredFile,
+    key_of, parts_of,
 };
 
 use super::MemoryStore;
@@ -36,10 +37,13 @@ impl StateBackend for MemoryBackend {
         for file in from.iter().flat_map(|stored| &stored.files) {
             let bytes = store.read(&file.path, 0, None).map_err(|error| unreadable(file, &error))?;
             if bytes.len() as u64 != file.bytes || crc32c::crc32c(&bytes) != file.crc {
-                return Err(Error::new(ErrorKind::Corrupt, "X901", "a file of a database is not what was stored").at(format!("object={}", file.path)));
+                return Err(Error::new(ErrorKind::Corrupt, "X901", "a file of a database is not what was stored")
+                    .at(format!("object={}", file.path)));
             }
             let all = decode(&bytes).ok_or_else(|| Error::new(ErrorKind::Corrupt, "X901", "a file of a database cannot be read"))?;
-            let own = all.into_iter().filter(|((_, key), _)| parts_of(key).is_some_and(|(_, group, _)| place.range.contains(KeyGroup(group as u16))));
+            let own = all
+                .into_iter()
+                .filter(|((_, key), _)| parts_of(key).is_some_and(|(_, group, _)| place.range.contains(KeyGroup(group as u16))));
             entries.extend(own);
         }
         Ok(Arc::new(MemoryDatabase(Mutex::new(entries))))
@@ -127,7 +131,11 @@ impl DatabaseCheckpoint for Taken {
             let path = format!("{prefix}{name}");
             match store.put(&path, &bytes) {
                 Ok(()) | Err(StoreError::Exists) => {}
-                Err(error) => return Err(Error::new(ErrorKind::Retry, "X903", "a file of a database was not stored").cause(error).at(format!("object={path}"))),
+                Err(error) => {
+                    return Err(Error::new(ErrorKind::Retry, "X903", "a file of a database was not stored")
+                        .cause(error)
+                        .at(format!("object={path}")));
+                }
             }
             files.push(StoredFile { name, path, bytes: bytes.len() as u64, crc });
         }
@@ -206,7 +214,8 @@ pub fn check_backend(backend: &dyn StateBackend) {
             let part = open(backend, &place(*range, 3), std::slice::from_ref(&stored), &store);
             assert_same(&*part, &before, *range);
             let checkpoint = part.checkpoint().unwrap_or_else(|error| panic!("{error}"));
-            let files = checkpoint.upload(&store, &format!("state/{round}-{}/", range.start), &[]).unwrap_or_else(|error| panic!("{error}"));
+            let files =
+                checkpoint.upload(&store, &format!("state/{round}-{}/", range.start), &[]).unwrap_or_else(|error| panic!("{error}"));
             stored_parts.push(StoredDatabase { groups: *range, files });
         }
         assert_same(&*open(backend, &place(whole, 4), &stored_parts, &store), &before, whole);

@@ -59,7 +59,8 @@ fn late_records_with_state_in_rocksdb_survive_25_kills() {
 #[test]
 fn a_checkpoint_of_another_backend_is_refused_and_intact() {
     let (_folder, job) = support::year_job(Case::A);
-    let stopped = |job: &Job, start: &Start| job.run(&start.clone().script("rename ledger 12: kill after")).and_then(|f| f.expect_killed("ledger"));
+    let stopped =
+        |job: &Job, start: &Start| job.run(&start.clone().script("rename ledger 12: kill after")).and_then(|f| f.expect_killed("ledger"));
     let slow = Start::with(2).slow(400_000);
     stopped(&job, &on_rocksdb(slow.clone(), FEW_OBJECTS)).unwrap_or_else(|error| panic!("{error:#}"));
     let refused = job.run(&Start::with(2)).and_then(|finished| finished.expect(4)).unwrap_or_else(|error| panic!("{error:#}"));

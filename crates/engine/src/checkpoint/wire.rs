@@ -147,18 +147,12 @@ fn database_out(database: &DatabasePart) -> stored::DatabasePart {
         length: file.bytes,
         crc: file.crc,
     });
-    stored::DatabasePart {
-        kind: database.kind.clone(),
-        groups: database.stored.groups,
-        states: states.collect(),
-        files: files.collect(),
-    }
+    stored::DatabasePart { kind: database.kind.clone(), groups: database.stored.groups, states: states.collect(), files: files.collect() }
 }
 
 fn database_in(database: stored::DatabasePart) -> DatabasePart {
     let files = database.files.into_iter().map(|f| StoredFile { name: f.name, path: f.path, bytes: f.length, crc: f.crc });
-    let states =
-        database.states.into_iter().map(|s| DatabaseState { name: s.name, keys: s.schemas.key, values: s.schemas.value });
+    let states = database.states.into_iter().map(|s| DatabaseState { name: s.name, keys: s.schemas.key, values: s.schemas.value });
     DatabasePart {
         kind: database.kind,
         states: states.collect(),

@@ -14,8 +14,8 @@ use super::stream::{Linked, SourceStart, Stream, Writing};
 use crate::checkpoint::{Catalog, LocalStore};
 use crate::cluster::{CoordinatorMail, JobEvent, Master, MasterPhase, RunConfig};
 use crate::operator::Identity;
-use crate::state::backend::Backend;
 use crate::runtime::{Mailbox, Parking, SliceTimes, ThreadExecutor, WakeFlag, World};
+use crate::state::backend::Backend;
 
 /// Threads for blocking work.
 const IO_THREADS: usize = 4;

@@ -200,7 +200,12 @@ impl<S: Subject> PagedWorld<S> {
     }
 }
 
-fn attach<S: Subject>(states: &mut S::States, database: &Arc<dyn StateDatabase>, scope: Scope, schemas: &BTreeMap<String, (Schema, Schema)>) {
+fn attach<S: Subject>(
+    states: &mut S::States,
+    database: &Arc<dyn StateDatabase>,
+    scope: Scope,
+    schemas: &BTreeMap<String, (Schema, Schema)>,
+) {
     let mut number = 0;
     states.each(&mut |state| {
         let pager = Pager::new(Arc::clone(database), number, scope.groups, 40);

@@ -1,4 +1,4 @@
-//! Bytes of format version 1, as they were written once: they must be readable for ever.
+//! Bytes of each format version, as they were written once: they must be readable for ever.
 //!
 //! A new version gets new files; these are never written again.
 
@@ -25,6 +25,14 @@ fn a_manifest_of_version_1_is_read() {
     let (bytes, json) = golden!("manifest-1");
     assert_eq!(Manifest::to_json(bytes).expect("readable"), parsed(json));
     assert_eq!(Manifest::decode(bytes).expect("readable"), samples::manifest());
+}
+
+#[test]
+fn a_manifest_of_version_2_is_read_with_its_database() {
+    let (bytes, json) = golden!("manifest-2");
+    assert_eq!(Manifest::to_json(bytes).expect("readable"), parsed(json));
+    assert_eq!(Manifest::decode(bytes).expect("readable"), samples::manifest_with_database());
+    assert_eq!(samples::manifest_with_database().database_files().count(), 2);
 }
 
 #[test]

@@ -10,7 +10,8 @@ use staunch_format::ledger::{
     SourceReads, Stopped,
 };
 use staunch_format::manifest::{
-    ChainPlan, Committable, Inline, Manifest, OperatorPart, Segment, SourcePart, Split, StatePart, StateSchemas, TaskPart,
+    ChainPlan, Committable, DatabaseFile, DatabasePart, DatabaseState, Inline, Manifest, OperatorPart, Segment, SourcePart, Split,
+    StatePart, StateSchemas, TaskPart,
 };
 use staunch_format::value::{Encoder, ValueError};
 use staunch_format::{Attempt, CommittableId, Opaque, OperatorCounts, Reason, Sha256, SplitRange};
@@ -78,6 +79,7 @@ pub(crate) fn manifest() -> Manifest {
                     task: TaskId { chain: 0, index: 1 },
                     inline: inline.clone(),
                     states: vec![],
+                    database: None,
                     reads: vec![range()],
                     counts,
                 }],
@@ -85,7 +87,7 @@ pub(crate) fn manifest() -> Manifest {
             OperatorPart {
                 name: name("total"),
                 kind: "window".into(),
-                tasks: vec![TaskPart { task: TaskId { chain: 1, index: 3 }, inline, states, reads: vec![], counts }],
+                tasks: vec![TaskPart { task: TaskId { chain: 1, index: 3 }, inline, states, database: None, reads: vec![], counts }],
             },
         ],
         sources: vec![SourcePart {
@@ -238,4 +240,29 @@ pub(crate) fn block() -> Vec<u8> {
     write(&mut writer).expect("encodes");
     writer.clear(KeyGroup(19), -60_000);
     writer.finish(&keys.schema(), &values.schema())
+}
+
+/// The same, with the keyed state of one task in a database; since version 2.
+pub(crate) fn manifest_with_database() -> Manifest {
+    let mut manifest = manifest();
+    let task = &mut manifest.operators[1].tasks[0];
+    let schemas = || {
+        let (mut keys, mut values) = (Encoder::new(), Encoder::new());
+        keys.encode(&7u64, &mut Vec::new()).expect("written");
+        values.encode(&Account::new(7), &mut Vec::new()).expect("written");
+        StateSchemas { key: keys.schema(), value: values.schema() }
+    };
+    let file = |name: &str, length| DatabaseFile {
+        name: name.into(),
+        path: format!("state/e0000000007-g2-t1.3-total/{name}"),
+        length,
+        crc: 0xC0FF_EE00,
+    };
+    task.database = Some(DatabasePart {
+        kind: "rocksdb".into(),
+        groups: BLOCK_GROUPS,
+        states: ["total", "total/pieces"].map(|name| DatabaseState { name: name.into(), schemas: schemas() }).into(),
+        files: vec![file("000012.sst", 1 << 20), file("CURRENT", 16)],
+    });
+    manifest
 }

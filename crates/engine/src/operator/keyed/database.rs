@@ -17,7 +17,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use staunch_api::{
-    CheckpointStore, DatabaseCheckpoint, DatabasePlace, Io, KEY_PREFIX_BYTES, Pending, StateBatch, StateDatabase, StoredDatabase, StoredFile, parts_of,
+    CheckpointStore, DatabaseCheckpoint, DatabasePlace, Io, KEY_PREFIX_BYTES, Pending, StateBatch, StateDatabase, StoredDatabase,
+    StoredFile, parts_of,
 };
 use staunch_format::block::{BlockReader, BlockWriter};
 use staunch_format::value::Schema;
@@ -384,8 +385,14 @@ impl Database {
                     None => self.phase = Phase::Checkpointing(epoch, pending),
                     Some(Ok(checkpoint)) => {
                         let TaskContext { task, .. } = context;
-                        let prefix =
-                            format!("state/e{:010}-g{}-t{}.{}-{}/", epoch.0, self.place.generation, task.chain, task.index, self.operator.component());
+                        let prefix = format!(
+                            "state/e{:010}-g{}-t{}.{}-{}/",
+                            epoch.0,
+                            self.place.generation,
+                            task.chain,
+                            task.index,
+                            self.operator.component()
+                        );
                         let (store, known) = (Arc::clone(&self.store), self.known.clone());
                         let stored = self.io.run(move || checkpoint.upload(&*store, &prefix, &known));
                         self.uploading = Some(Uploading { epoch, stored });
@@ -517,7 +524,11 @@ fn load<K>(loader: &mut Loader, operator: &Name, states: &mut dyn KeyedStates<K>
 
 /// The error for a checkpoint that another backend made.
 pub(super) fn other_backend(found: &str, own: &str) -> Error {
-    Error::new(ErrorKind::Invalid, "S204", format!("the checkpoint holds keyed state as a database of kind \"{found}\", and the job keeps it in {own}"))
-        .data("nothing was changed; the checkpoint is intact")
-        .remedy(format!("start the job with the backend \"{found}\""))
+    Error::new(
+        ErrorKind::Invalid,
+        "S204",
+        format!("the checkpoint holds keyed state as a database of kind \"{found}\", and the job keeps it in {own}"),
+    )
+    .data("nothing was changed; the checkpoint is intact")
+    .remedy(format!("start the job with the backend \"{found}\""))
 }

@@ -88,7 +88,8 @@ fn state(folder: &JobFolder, manifest: &Manifest, intact: &mut BTreeSet<Stretch>
                 }
                 Some(why) => {
                     let place = format!("operator={} task={task} file={}", operator.name, file.name);
-                    damages.push(folder.damaged("C306", format!("a file of a database is not what was stored: {why}"), &file.path).at(place));
+                    damages
+                        .push(folder.damaged("C306", format!("a file of a database is not what was stored: {why}"), &file.path).at(place));
                 }
             }
         }
@@ -102,7 +103,9 @@ fn file_damage(folder: &JobFolder, file: &DatabaseFile) -> Result<Option<String>
     const PIECE_BYTES: u64 = 8 << 20;
     let (mut at, mut crc) = (0, 0);
     while at < file.length {
-        let Some(bytes) = folder.read(&file.path, at, PIECE_BYTES.min(file.length - at))? else { return Ok(Some("the object is missing".into())) };
+        let Some(bytes) = folder.read(&file.path, at, PIECE_BYTES.min(file.length - at))? else {
+            return Ok(Some("the object is missing".into()));
+        };
         if bytes.is_empty() {
             return Ok(Some(format!("expected {} bytes, found {at}", file.length)));
         }

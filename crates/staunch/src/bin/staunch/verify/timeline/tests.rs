@@ -46,6 +46,7 @@ fn manifest(carried: &[u8]) -> Manifest {
         task: TaskId { chain: 0, index: 0 },
         inline: vec![inline],
         states: Vec::new(),
+        database: None,
         reads: Vec::new(),
         counts: OperatorCounts::default(),
     };
