@@ -11,7 +11,6 @@
 mod io;
 mod fs;
 mod store;
-mod database;
 mod journal;
 mod lead;
 mod metrics;
@@ -21,10 +20,6 @@ mod sink;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
-pub use database::{
-    DatabaseCheckpoint, DatabasePlace, KEY_PREFIX_BYTES, StateBackend, StateBatch, StateDatabase, StoredDatabase, StoredFile, first_key_of,
-    key_of, parts_of,
-};
 pub use fs::{DirectoryEntry, EntryKind, FileSystem, Metadata, ReadFile, Replace, WriteFile};
 pub use io::{Io, IoDoor, Pending};
 pub use journal::{Copy, Journal};
@@ -40,4 +35,8 @@ pub use source::{
     SplitSnapshot,
 };
 pub use staunch_protocol::CommitPermit;
+pub use store::database::{
+    DatabaseCheckpoint, DatabasePlace, KEY_PREFIX_BYTES, StateBackend, StateBatch, StateDatabase, StoredDatabase, StoredFile, first_key_of,
+    key_of, parts_of,
+};
 pub use store::{CheckpointStore, MemoryStore, ObjectMeta, ObjectWriter, StoreError};

@@ -8,6 +8,7 @@
 //! 2. Of several `put` calls for one path at most one succeeds, whoever makes them.
 //! 3. After a success the object survives any crash, and every later `read` and `list` sees it.
 
+pub(crate) mod database;
 mod memory;
 
 pub use memory::MemoryStore;

@@ -16,7 +16,7 @@ use staunch_api::{Rejected, Source, StateBackend};
 use staunch_engine::cluster::JobEvent;
 use staunch_engine::job::{Linked, Plan, Settings, SourceStart, Stream};
 use staunch_engine::runtime::World;
-use staunch_engine::state::backend::Backend;
+use staunch_engine::state::paging::backend::Backend;
 use staunch_http::{Http, Server};
 use staunch_types::{Error, ErrorKind, Name, Result};
 

@@ -37,10 +37,10 @@ impl StateBackend for MemoryBackend {
         for file in from.iter().flat_map(|stored| &stored.files) {
             let bytes = store.read(&file.path, 0, None).map_err(|error| unreadable(file, &error))?;
             if bytes.len() as u64 != file.bytes || crc32c::crc32c(&bytes) != file.crc {
-                return Err(Error::new(ErrorKind::Corrupt, "X901", "a file of a database is not what was stored")
+                return Err(Error::new(ErrorKind::Corrupt, "S407", "a file of a database is not what was stored")
                     .at(format!("object={}", file.path)));
             }
-            let all = decode(&bytes).ok_or_else(|| Error::new(ErrorKind::Corrupt, "X901", "a file of a database cannot be read"))?;
+            let all = decode(&bytes).ok_or_else(|| Error::new(ErrorKind::Corrupt, "S407", "a file of a database cannot be read"))?;
             let own = all
                 .into_iter()
                 .filter(|((_, key), _)| parts_of(key).is_some_and(|(_, group, _)| place.range.contains(KeyGroup(group as u16))));
@@ -52,7 +52,7 @@ impl StateBackend for MemoryBackend {
 
 fn unreadable(file: &StoredFile, error: &StoreError) -> Error {
     let kind = if *error == StoreError::Absent { ErrorKind::Corrupt } else { ErrorKind::Restart };
-    Error::new(kind, "X902", "a file of a database cannot be read").cause(error).at(format!("object={}", file.path))
+    Error::new(kind, "S408", "a file of a database cannot be read").cause(error).at(format!("object={}", file.path))
 }
 
 /// A database in memory.
@@ -132,7 +132,7 @@ impl DatabaseCheckpoint for Taken {
             match store.put(&path, &bytes) {
                 Ok(()) | Err(StoreError::Exists) => {}
                 Err(error) => {
-                    return Err(Error::new(ErrorKind::Retry, "X903", "a file of a database was not stored")
+                    return Err(Error::new(ErrorKind::Retry, "S409", "a file of a database was not stored")
                         .cause(error)
                         .at(format!("object={path}")));
                 }

@@ -13,8 +13,8 @@ use crate::cluster::{CoordinatorMail, TaskMail};
 use crate::exchange::{Receiver, Sender, channel};
 use crate::operator::{Chain, Link, LinkOutput, OperatorRestore, TaskContext};
 use crate::runtime::{Mailbox, Task, WakeFlag};
-use crate::state::backend::Backend;
 use crate::state::keyed::Scope;
+use crate::state::paging::backend::Backend;
 
 /// What a segment's factory makes.
 pub enum Assembled {

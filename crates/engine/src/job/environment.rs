@@ -15,7 +15,7 @@ use crate::checkpoint::{Catalog, LocalStore};
 use crate::cluster::{CoordinatorMail, JobEvent, Master, MasterPhase, RunConfig};
 use crate::operator::Identity;
 use crate::runtime::{Mailbox, Parking, SliceTimes, ThreadExecutor, WakeFlag, World};
-use crate::state::backend::Backend;
+use crate::state::paging::backend::Backend;
 
 /// Threads for blocking work.
 const IO_THREADS: usize = 4;

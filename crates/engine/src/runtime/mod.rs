@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use staunch_api::{FileSystem, IoDoor, Metrics};
 
-use crate::state::backend::Backend;
+use crate::state::paging::backend::Backend;
 
 /// The world as one job sees it.
 #[derive(Clone)]

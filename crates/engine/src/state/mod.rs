@@ -18,15 +18,13 @@ pub mod codec;
 pub mod writer;
 pub mod table;
 mod chain;
-mod paging;
-pub mod backend;
+pub mod paging;
 pub mod keyed;
 pub mod stored;
 pub mod panes;
 pub mod kinds;
-pub mod timers;
+
+pub use kinds::timers;
 
 #[cfg(test)]
 mod testing;
-#[cfg(test)]
-mod paged_testing;

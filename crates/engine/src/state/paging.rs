@@ -6,6 +6,10 @@
 //! A cut is what a barrier is for a state in memory, and is also taken between barriers, when what changed has to make room. Cuts have numbers
 //! of their own.
 
+pub mod backend;
+#[cfg(test)]
+pub(crate) mod testing;
+
 use staunch_api::StateBatch;
 use staunch_types::{Epoch, KeyGroupCount, Result};
 

@@ -23,5 +23,5 @@ fn a_directory_that_cannot_be_used_is_named() {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check_backend(&backend)));
     let text = caught.expect_err("refused");
     let text = text.downcast_ref::<String>().expect("a text");
-    assert!(text.contains("D002") && text.contains("file"), "{text}");
+    assert!(text.contains("S402") && text.contains("file"), "{text}");
 }

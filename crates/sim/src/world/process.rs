@@ -11,7 +11,7 @@ use staunch_engine::checkpoint::{Catalog, LocalStore};
 use staunch_engine::cluster::{CoordinatorMail, JobEvent, Master, RunConfig};
 use staunch_engine::job::Plan;
 use staunch_engine::runtime::{Mailbox, WakeFlag, World as Doors};
-use staunch_engine::state::backend::Backend;
+use staunch_engine::state::paging::backend::Backend;
 use staunch_protocol::Reason;
 use staunch_types::Tick;
 

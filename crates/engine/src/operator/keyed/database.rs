@@ -28,8 +28,8 @@ use super::blocks::unknown_state;
 use crate::checkpoint::{DatabasePart, DatabaseState, Loader};
 use crate::job::TaskBuild;
 use crate::operator::{Activity, TaskContext};
-use crate::state::backend::Backend;
 use crate::state::keyed::{self, KeyedStates, Surplus};
+use crate::state::paging::backend::Backend;
 use crate::state::table::Pager;
 use crate::state::writer::{Budget, Progress};
 

@@ -7,6 +7,7 @@ mod value;
 mod list;
 mod map;
 mod fold;
+pub mod timers;
 
 pub use fold::{Aggregating, Aggregation, Reducing};
 pub use list::ListState;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use staunch_types::{Epoch, KeyGroupCount, stable_hash};
 
 use super::super::keyed::{self, KeyedStates, Scope};
-use super::super::paged_testing::check_paged;
+use super::super::paging::testing::check_paged;
 use super::super::testing::{Subject, check_subject, records, scope};
 use super::super::writer::{Budget, Progress};
 use super::*;

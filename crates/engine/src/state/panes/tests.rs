@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use staunch_types::stable_hash;
 
 use super::super::keyed;
-use super::super::paged_testing::check_paged;
+use super::super::paging::testing::check_paged;
 use super::super::testing::{Record, Step, Subject, World, check_subject, records, scope};
 use super::*;
 

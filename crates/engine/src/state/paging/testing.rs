@@ -9,10 +9,10 @@ use staunch_api::{DatabasePlace, StateBackend, StateBatch, StateDatabase, Stored
 use staunch_format::value::Schema;
 use staunch_types::{Generation, Name, TaskId};
 
-use super::keyed::{KeyedStates, Scope, Surplus};
-use super::table::Pager;
-use super::testing::{Subject, scope};
-use super::writer::{Budget, Progress};
+use super::super::keyed::{KeyedStates, Scope, Surplus};
+use super::super::table::Pager;
+use super::super::testing::{Subject, scope};
+use super::super::writer::{Budget, Progress};
 
 /// An operation of a test world with a database under its states, or a step of the life of that.
 #[derive(Clone, Debug)]
@@ -53,8 +53,8 @@ macro_rules! check_paged {
             #![proptest_config(proptest::prelude::ProptestConfig { cases: $cases, ..Default::default() })]
 
             #[test]
-            fn $name(steps in $crate::state::paged_testing::paged_steps($operation, 150)) {
-                $crate::state::paged_testing::PagedWorld::<$subject>::new().run(steps);
+            fn $name(steps in $crate::state::paging::testing::paged_steps($operation, 150)) {
+                $crate::state::paging::testing::PagedWorld::<$subject>::new().run(steps);
             }
         }
     };
@@ -181,7 +181,7 @@ impl<S: Subject> PagedWorld<S> {
             range: scope.range,
             states: names,
         };
-        let from = StoredDatabase { groups: super::testing::scope().range, files: kept.files.clone() };
+        let from = StoredDatabase { groups: super::super::testing::scope().range, files: kept.files.clone() };
         let database = MemoryBackend { object_bytes_max: 0 }.open(&place, &[from], &self.store).expect("opened");
         attach::<S>(&mut states, &database, scope, &kept.schemas);
         (states, database)

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::super::paged_testing::check_paged;
-use super::super::testing::{Subject, check_subject, scope};
+use super::super::super::paging::testing::check_paged;
+use super::super::super::testing::{Subject, check_subject, scope};
 use super::*;
 
 struct Clocks;

@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 
 use staunch_types::{Result, Timestamp, stable_hash};
 
-use super::codec::Key;
-use super::keyed::{KeyedStates, Scope, StoredState, Surplus};
-use super::kinds::compose;
-use super::stored::Stored;
-use super::table::SlotId;
+use super::super::codec::Key;
+use super::super::keyed::{KeyedStates, Scope, StoredState, Surplus};
+use super::super::stored::Stored;
+use super::super::table::SlotId;
+use super::compose;
 
 /// Bytes of a timer's place in the queue, about.
 const QUEUE_BYTES: usize = 24;
