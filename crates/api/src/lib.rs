@@ -36,7 +36,7 @@ pub use source::{
 };
 pub use staunch_protocol::CommitPermit;
 pub use store::database::{
-    DatabaseCheckpoint, DatabasePlace, KEY_PREFIX_BYTES, StateBackend, StateBatch, StateDatabase, StoredDatabase, StoredFile, first_key_of,
-    key_of, parts_of,
+    DatabaseCheckpoint, DatabasePlace, KEY_PREFIX_BYTES, StateBackend, StateBatch, StateDatabase, StoredDatabase, StoredFile, Visit,
+    first_key_of, key_of, parts_of,
 };
 pub use store::{CheckpointStore, MemoryStore, ObjectMeta, ObjectWriter, StoreError};

@@ -1,6 +1,5 @@
 //! One database: a column family for each state.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rust_rocksdb::{
     ColumnFamily, DB, Error as RocksError, FlushOptions, IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch, WriteOptions,
 };
-use staunch_api::{DatabaseCheckpoint, StateBatch, StateDatabase};
+use staunch_api::{DatabaseCheckpoint, StateBatch, StateDatabase, Visit};
 use staunch_types::Result;
 
 use crate::backend::Shared;
@@ -63,7 +62,18 @@ impl Database {
         self.folder.inner(&format!("{kind}-{}", self.next.fetch_add(1, Ordering::Relaxed)))
     }
 
+    fn write_all(&self, mut batch: StateBatch) -> std::result::Result<(), RocksError> {
+        for (from, until) in batch.clears() {
+            self.db.delete_range_cf_opt(self.family(batch.state), from, until, &without_log())?;
+        }
+        batch.sort();
+        if batch.bytes() < FILE_BYTES_MIN { self.write_buffered(&batch) } else { self.ingest(batch.state, batch.changes()) }
+    }
+
     fn write_buffered(&self, batch: &StateBatch) -> std::result::Result<(), RocksError> {
+        if batch.count() == 0 {
+            return Ok(());
+        }
         let family = self.family(batch.state);
         let mut changes = WriteBatch::default();
         for (key, value) in batch.changes() {
@@ -73,10 +83,6 @@ impl Database {
             }
         }
         self.db.write_opt(&changes, &without_log())
-    }
-
-    fn write_file(&self, batch: &StateBatch) -> std::result::Result<(), RocksError> {
-        self.ingest(batch.state, batch.changes())
     }
 
     /// Makes a file of sorted changes, and takes it in.
@@ -115,7 +121,7 @@ impl StateDatabase for Database {
         Ok(found.is_some())
     }
 
-    fn scan(&self, state: usize, from: &[u8], until: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+    fn scan(&self, state: usize, from: &[u8], until: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         let mut options = ReadOptions::default();
         options.set_iterate_upper_bound(until);
         // What is walked through once must not drive out what is asked for again and again.
@@ -131,25 +137,8 @@ impl StateDatabase for Database {
         entries.status().map_err(|error| codes::failed("read", self.folder.path(), error))
     }
 
-    fn write(&self, mut batch: StateBatch) -> Result<()> {
-        let written = || {
-            for (from, until) in batch.clears() {
-                self.db.delete_range_cf_opt(self.family(batch.state), from, until, &without_log())?;
-            }
-            batch.sort();
-            if batch.len() == 0 {
-                Ok(())
-            } else if batch.bytes() < FILE_BYTES_MIN {
-                self.write_buffered(&batch)
-            } else {
-                self.write_file(&batch)
-            }
-        };
-        let result: std::result::Result<(), RocksError> = {
-            let mut written = written;
-            written()
-        };
-        result.map_err(|error| codes::failed("written", self.folder.path(), error))
+    fn write(&self, batch: StateBatch) -> Result<()> {
+        self.write_all(batch).map_err(|error| codes::failed("written", self.folder.path(), error))
     }
 
     fn checkpoint(&self) -> Result<Box<dyn DatabaseCheckpoint>> {

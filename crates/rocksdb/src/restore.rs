@@ -21,6 +21,9 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// Bytes of entries that are put into one file when databases are put together.
 const FILE_BYTES: usize = 32 << 20;
 
+/// A key and its value.
+type Entry = (Box<[u8]>, Box<[u8]>);
+
 /// Opens a database.
 pub(crate) fn open(shared: &Arc<Shared>, place: &DatabasePlace, from: &[StoredDatabase], store: &dyn CheckpointStore) -> Result<Database> {
     let folder = shared.home.folder(place)?;
@@ -138,7 +141,7 @@ fn take_in(
         let Some(family) = db.cf_handle(name) else { continue };
         let mut options = ReadOptions::default();
         options.fill_cache(false);
-        let mut pending: Vec<(Box<[u8]>, Box<[u8]>)> = Vec::new();
+        let mut pending: Vec<Entry> = Vec::new();
         let mut bytes = 0;
         for entry in db.iterator_cf_opt(family, options, IteratorMode::Start) {
             let (key, value) = entry.map_err(failed)?;
@@ -159,6 +162,6 @@ fn take_in(
     Ok(())
 }
 
-fn changes(entries: &[(Box<[u8]>, Box<[u8]>)]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+fn changes(entries: &[Entry]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     entries.iter().map(|(key, value)| (&**key, Some(&**value)))
 }

@@ -74,6 +74,9 @@ pub struct StoredFile {
     pub crc: u32,
 }
 
+/// What is called with each entry of a walk: its key and its value; breaks the walk when it has enough.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
 /// The state of one operator of one task. All calls may block, as long as reading some blocks of a local disk takes.
 ///
 /// A key begins with its namespace and key group (see [`key_of`]); the rest are the bytes of the key itself.
@@ -88,7 +91,7 @@ pub trait StateDatabase: Send + Sync {
     ///
     /// # Errors
     /// As [`Self::get`].
-    fn scan(&self, state: usize, from: &[u8], until: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()>;
+    fn scan(&self, state: usize, from: &[u8], until: &[u8], visit: &mut Visit<'_>) -> Result<()>;
 
     /// Writes a batch: its clears first, then its changes.
     ///
@@ -210,7 +213,7 @@ impl StateBatch {
 
     /// Changes so far.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.changes.len()
     }
 

@@ -8,7 +8,7 @@ use staunch_types::{Error, ErrorKind, Generation, KeyGroup, KeyGroupRange, Name,
 
 use crate::{
     CheckpointStore, DatabaseCheckpoint, DatabasePlace, StateBackend, StateBatch, StateDatabase, StoreError, StoredDatabase, StoredFile,
-    key_of, parts_of,
+    Visit, key_of, parts_of,
 };
 
 use super::MemoryStore;
@@ -79,7 +79,7 @@ impl StateDatabase for MemoryDatabase {
         Ok(found.is_some())
     }
 
-    fn scan(&self, state: usize, from: &[u8], until: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<()> {
+    fn scan(&self, state: usize, from: &[u8], until: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         if from < until {
             for ((_, key), value) in self.entries().range((state, from.to_vec())..(state, until.to_vec())) {
                 if visit(key, value).is_break() {

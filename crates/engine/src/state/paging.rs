@@ -100,7 +100,7 @@ impl Paging {
         };
         if is_due {
             let full = std::mem::replace(&mut self.batch, self.pager.batch());
-            self.entries += full.len() as u64;
+            self.entries += full.count() as u64;
             self.bytes += full.bytes() as u64;
             take(full);
         }
