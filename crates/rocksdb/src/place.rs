@@ -36,7 +36,12 @@ impl Home {
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(codes::unusable(base, error)),
             }
-            let lock = File::create(path.join(LOCK)).map_err(|error| codes::unusable(&path, error))?;
+            let lock = match File::create(path.join(LOCK)) {
+                Ok(lock) => lock,
+                // Whoever looked in between took it for abandoned.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(codes::unusable(&path, error)),
+            };
             // Whoever looked in between takes the directory for abandoned, as it would be without its lock.
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() && path.join(LOCK).exists() {
                 return Ok(Home { path, next: AtomicU64::new(0), _lock: lock });
@@ -93,10 +98,11 @@ fn remove_abandoned(base: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        if let Ok(lock) = File::open(entry.path().join(LOCK))
-            && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
-        {
-            let _ = fs::remove_dir_all(entry.path());
+        match File::open(entry.path().join(LOCK)) {
+            Ok(lock) if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() => drop(fs::remove_dir_all(entry.path())),
+            // Its process died before it made the file; one that is about to make it finds another name.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => drop(fs::remove_dir(entry.path())),
+            Ok(_) | Err(_) => {}
         }
     }
 }
@@ -112,10 +118,12 @@ mod tests {
         let abandoned = base.path().join("staunch-state-1-7");
         fs::create_dir(&abandoned).expect("a directory");
         File::create(abandoned.join(LOCK)).expect("a file");
+        fs::create_dir(base.path().join("staunch-state-1-8")).expect("a directory without a lock");
         let foreign = base.path().join("other");
         fs::create_dir(&foreign).expect("a directory");
         let second = Home::new(base.path()).expect("a home");
         assert!(first.path.exists() && second.path.exists() && foreign.exists() && !abandoned.exists());
+        assert_eq!(fs::read_dir(base.path()).expect("a directory").count(), 3);
         let path = first.path.clone();
         drop(first);
         assert!(!path.exists() && second.path.exists());
