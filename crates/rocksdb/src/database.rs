@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rust_rocksdb::{
-    ColumnFamily, DB, Error as RocksError, FlushOptions, IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch, WriteOptions,
+    ColumnFamily, DB, Error as RocksError, IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch, WriteOptions,
 };
 use staunch_api::{DatabaseCheckpoint, StateBatch, StateDatabase, Visit};
 use staunch_types::Result;
@@ -48,9 +48,7 @@ impl Database {
 
     /// Writes what is in write buffers into files.
     pub(crate) fn flush(&self) -> std::result::Result<(), RocksError> {
-        let families: Vec<&ColumnFamily> = (0..self.states.len()).map(|state| self.family(state)).collect();
-        let families: Vec<&&ColumnFamily> = families.iter().collect();
-        self.db.flush_cfs_opt(&families, &FlushOptions::default())
+        (0..self.states.len()).try_for_each(|state| self.db.flush_cf(&self.family(state)))
     }
 
     /// A path in the folder that nobody has used.

@@ -12,6 +12,8 @@ use crate::codes;
 
 /// Directories of processes begin so.
 const PREFIX: &str = "staunch-state-";
+/// Names that are tried.
+const NAMES_MAX: u32 = 1_000;
 /// In each of them, the file that its process holds locked.
 const LOCK: &str = "lock";
 
@@ -29,7 +31,7 @@ impl Home {
     pub(crate) fn new(base: &Path) -> Result<Home> {
         fs::create_dir_all(base).map_err(|error| codes::unusable(base, error))?;
         remove_abandoned(base);
-        for attempt in 0..u64::MAX {
+        for attempt in 0..NAMES_MAX {
             let path = base.join(format!("{PREFIX}{}-{attempt}", std::process::id()));
             match fs::create_dir(&path) {
                 Ok(()) => {}

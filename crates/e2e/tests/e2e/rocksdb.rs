@@ -55,18 +55,35 @@ fn late_records_with_state_in_rocksdb_survive_25_kills() {
     survives_kills(Case::D, MANY_OBJECTS);
 }
 
+/// The job dies when it has some checkpoints.
+fn dies(job: &Job, start: Start) {
+    let died = job.run(&start.script("rename ledger 12: kill after")).and_then(|finished| finished.expect_killed("the ledger"));
+    died.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+#[test]
+fn a_checkpoint_of_state_in_memory_goes_on_in_rocksdb() {
+    for (case, objects) in [(Case::B, FEW_OBJECTS), (Case::C, MANY_OBJECTS)] {
+        let (_folder, job) = support::year_job(case);
+        dies(&job, Start::with(3).slow(400_000));
+        job.run(&on_rocksdb(Start::with(2), objects)).and_then(|finished| finished.expect(0)).unwrap_or_else(|error| panic!("{error:#}"));
+        job.check().unwrap_or_else(|error| panic!("case {}: {error:#}", case.word()));
+    }
+}
+
 /// A checkpoint is restored by the kind of backend that made it, and by no other; nothing is lost by trying.
 #[test]
 fn a_checkpoint_of_another_backend_is_refused_and_intact() {
     let (_folder, job) = support::year_job(Case::A);
-    let stopped =
-        |job: &Job, start: &Start| job.run(&start.clone().script("rename ledger 12: kill after")).and_then(|f| f.expect_killed("ledger"));
     let slow = Start::with(2).slow(400_000);
-    stopped(&job, &on_rocksdb(slow.clone(), FEW_OBJECTS)).unwrap_or_else(|error| panic!("{error:#}"));
+    dies(&job, on_rocksdb(slow, FEW_OBJECTS));
     let refused = job.run(&Start::with(2)).and_then(|finished| finished.expect(4)).unwrap_or_else(|error| panic!("{error:#}"));
     for word in ["S204", "rocksdb", "memory", "operator="] {
         assert!(refused.errors.contains(word), "\"{word}\" is not said: {}", refused.errors);
     }
+    let named = job.staunch(&["inspect", &job.folder().display().to_string()]).and_then(|finished| finished.expect(0));
+    let named = named.unwrap_or_else(|error| panic!("{error:#}")).lines.join("\n");
+    assert!(named.contains("pane"), "the states are named: {named}");
     job.run(&on_rocksdb(Start::with(3), MANY_OBJECTS)).and_then(|finished| finished.expect(0)).unwrap_or_else(|error| panic!("{error:#}"));
     job.check().unwrap_or_else(|error| panic!("{error:#}"));
 }

@@ -20,11 +20,11 @@ use crate::state::keyed::{self, KeyedStates};
 use crate::state::writer::{Budget, Progress};
 
 /// Entries that one slice writes.
-const SLICE_ENTRIES: usize = 2048;
+pub(super) const SLICE_ENTRIES: usize = 2048;
 /// Bytes that one slice writes.
-const SLICE_BYTES: usize = 512 * 1024;
+pub(super) const SLICE_BYTES: usize = 512 * 1024;
 /// Entries of dropped state that one slice frees.
-const TIDY_ENTRIES: usize = 4096;
+pub(super) const TIDY_ENTRIES: usize = 4096;
 
 /// Keeps the states of one operator of one task, all of which are in memory.
 pub(super) struct Blocks {
@@ -94,20 +94,12 @@ impl Blocks {
 
     fn load<K>(&mut self, states: &mut dyn KeyedStates<K>) -> Result<Activity> {
         let Some(loader) = &mut self.loading else { return Ok(Activity::NOTHING) };
-        if let Some((segment, bytes)) = loader.poll()? {
-            let place = || format!("operator={} object={} offset={}", self.operator, segment.path, segment.offset);
-            let block = BlockReader::open(&bytes).map_err(|e| e.at(place()))?;
-            if !keyed::restore(states, segment.epoch, &block).map_err(|e| e.at(place()))? {
-                return Err(unknown_state(block.state(), &self.operator).at(place()));
-            }
-        } else if !loader.is_done() {
-            return Ok(Activity::NOTHING);
-        }
+        let activity = load_on(loader, &self.operator, states)?;
         if loader.is_done() {
             self.loading = None;
             states.restored().map_err(|error| error.at(format!("operator={}", self.operator)))?;
         }
-        Ok(Activity::MORE)
+        Ok(activity)
     }
 
     fn write<K>(&mut self, epoch: Epoch, states: &mut dyn KeyedStates<K>, context: &mut TaskContext) -> Result<Activity> {
@@ -145,6 +137,23 @@ impl Blocks {
         context.part_finished(epoch);
         Ok(Activity::MORE)
     }
+}
+
+/// Applies the next block, if it is there.
+///
+/// # Errors
+/// `Corrupt` or `Invalid` when it does not fit the states; as the loader reports.
+pub(super) fn load_on<K>(loader: &mut Loader, operator: &Name, states: &mut dyn KeyedStates<K>) -> Result<Activity> {
+    if let Some((segment, bytes)) = loader.poll()? {
+        let place = || format!("operator={operator} object={} offset={}", segment.path, segment.offset);
+        let block = BlockReader::open(&bytes).map_err(|e| e.at(place()))?;
+        if !keyed::restore(states, segment.epoch, &block).map_err(|e| e.at(place()))? {
+            return Err(unknown_state(block.state(), operator).at(place()));
+        }
+    } else if !loader.is_done() {
+        return Ok(Activity::NOTHING);
+    }
+    Ok(Activity::MORE)
 }
 
 pub(super) fn unknown_state(state: &str, operator: &Name) -> Error {

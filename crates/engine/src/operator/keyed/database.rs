@@ -24,7 +24,7 @@ use staunch_format::block::{BlockReader, BlockWriter};
 use staunch_format::value::Schema;
 use staunch_types::{Epoch, Error, ErrorKind, KeyGroup, KeyGroupCount, Name, Result};
 
-use super::blocks::unknown_state;
+use super::blocks::{SLICE_BYTES, SLICE_ENTRIES, TIDY_ENTRIES, load_on, unknown_state};
 use crate::checkpoint::{DatabasePart, DatabaseState, Loader};
 use crate::job::TaskBuild;
 use crate::operator::{Activity, TaskContext};
@@ -33,12 +33,6 @@ use crate::state::paging::backend::Backend;
 use crate::state::table::Pager;
 use crate::state::writer::{Budget, Progress};
 
-/// Entries that one slice writes.
-const SLICE_ENTRIES: usize = 2048;
-/// Bytes that one slice writes.
-const SLICE_BYTES: usize = 512 * 1024;
-/// Entries of dropped state that one slice frees.
-const TIDY_ENTRIES: usize = 4096;
 /// Full batches that may wait for the one being written.
 const BATCHES_WAITING_MAX: usize = 2;
 /// Entries of another database that one slice takes over.
@@ -239,7 +233,7 @@ impl Database {
             Opening::Blocks { mut blocks, mut others } => {
                 let activity = match (&mut blocks, others.front_mut()) {
                     (Some(loader), _) => {
-                        let activity = load(loader, &self.operator, states)?;
+                        let activity = load_on(loader, &self.operator, states)?;
                         if loader.is_done() {
                             blocks = None;
                         }
@@ -507,19 +501,6 @@ impl Other {
         }
         Ok(self.states.is_empty())
     }
-}
-
-fn load<K>(loader: &mut Loader, operator: &Name, states: &mut dyn KeyedStates<K>) -> Result<Activity> {
-    if let Some((segment, bytes)) = loader.poll()? {
-        let place = || format!("operator={operator} object={} offset={}", segment.path, segment.offset);
-        let block = BlockReader::open(&bytes).map_err(|e| e.at(place()))?;
-        if !keyed::restore(states, segment.epoch, &block).map_err(|e| e.at(place()))? {
-            return Err(unknown_state(block.state(), operator).at(place()));
-        }
-    } else if !loader.is_done() {
-        return Ok(Activity::NOTHING);
-    }
-    Ok(Activity::MORE)
 }
 
 /// The error for a checkpoint that another backend made.

@@ -85,7 +85,6 @@ pub(super) struct Paged {
     gone: HashMap<u64, Vec<(Epoch, Vec<u8>)>>,
     /// Where eviction goes on.
     hand: (usize, usize),
-    keys: Decoder,
     values: Decoder,
     key: Vec<u8>,
     value: Vec<u8>,
@@ -94,10 +93,9 @@ pub(super) struct Paged {
 impl<K: Key, V: StateValue> StateTable<K, V> {
     /// Puts a database under the table, which has no entries yet; `is_partial` if the database has some.
     pub(in super::super) fn attach(&mut self, pager: Pager, namespace: i64, is_partial: bool) {
-        let (keys, values) = self.codec.lock().schemas();
-        let (keys, values) = (Decoder::new(&keys), Decoder::new(&values));
+        let values = Decoder::new(&self.codec.lock().schemas().1);
         let (gone, key, value) = (HashMap::new(), Vec::new(), Vec::new());
-        self.paged = Some(Box::new(Paged { pager, namespace, is_partial, gone, hand: (0, 0), keys, values, key, value }));
+        self.paged = Some(Box::new(Paged { pager, namespace, is_partial, gone, hand: (0, 0), values, key, value }));
     }
 
     /// Whether there is a database under the table.
@@ -174,8 +172,7 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         gone.is_some_and(|keys| keys.iter().any(|(_, gone)| gone == own))
     }
 
-    /// Visits some of the entries that are in the database only, from a key on (an empty one for the first) in the order of the database, with their
-    /// bytes and hashes; returns the key to go on from, or `None` at the end. `prefix` narrows it to keys of one group that begin so.
+    /// Visits some of the entries in a range that are in the database only, in its order; returns the key to go on from, or `None` at the end.
     ///
     /// # Errors
     /// As the database reports, or when an entry does not fit the types of the state.
@@ -185,9 +182,9 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
         hash_of: fn(&K) -> u64,
         mut visit: impl FnMut(&mut Self, u64, K, V),
     ) -> Result<Option<Vec<u8>>> {
-        let Some(paged) = self.paged.as_deref_mut().filter(|paged| paged.is_partial) else { return Ok(None) };
+        let Some(paged) = self.paged.as_deref().filter(|paged| paged.is_partial) else { return Ok(None) };
         let (keys, values) = self.codec.lock().schemas();
-        (paged.keys, paged.values) = (Decoder::new(&keys), Decoder::new(&values));
+        let (keys, values) = (Decoder::new(&keys), Decoder::new(&values));
         let (mut found, mut next) = (Vec::new(), None);
         paged.pager.database.scan(paged.pager.state, &range.from, &range.until, &mut |key, value| {
             if found.len() == SCAN_ENTRIES {
@@ -197,14 +194,12 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
             found.push((key.to_vec(), value.to_vec()));
             ControlFlow::Continue(())
         })?;
-        for (bytes, value) in found {
-            let own = &bytes[KEY_PREFIX_BYTES..];
-            let Some(paged) = self.paged.as_deref() else { return Ok(None) };
-            let key: K = paged.keys.decode(own)?;
+        for (key, value) in found {
+            let own = &key[KEY_PREFIX_BYTES..];
+            let key: K = keys.decode(own)?;
             let hash = hash_of(&key);
             if self.find(hash, &key).is_none() && !self.is_gone(hash, own) {
-                let value: V = self.paged.as_deref().map_or_else(|| paged_is_kept(), |paged| paged.values.decode(&value))?;
-                visit(self, hash, key, value);
+                visit(self, hash, key, values.decode(&value)?);
             }
         }
         Ok(next)
@@ -325,10 +320,6 @@ impl<K: Key, V: StateValue> StateTable<K, V> {
 pub(in super::super) struct ScanRange {
     pub(in super::super) from: Vec<u8>,
     pub(in super::super) until: Vec<u8>,
-}
-
-fn paged_is_kept<V>() -> std::result::Result<V, staunch_format::value::ValueError> {
-    unreachable!("a table keeps its database")
 }
 
 /// The error for keys that the database cannot find by their bytes.

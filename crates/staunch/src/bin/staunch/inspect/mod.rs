@@ -116,6 +116,20 @@ fn overview(folder: &JobFolder, manifest: &Manifest) -> Result<Answer> {
             let found = state::read(folder, manifest, operator, &name)?;
             rows.push(line(&name, found.rows.len(), found.bytes, found.segments));
         }
+        let databases = || operator.tasks.iter().filter_map(|task| task.database.as_ref());
+        for state in databases().next().into_iter().flat_map(|database| &database.states) {
+            // Entries and bytes are known only to who opens the database.
+            let files: usize = databases().map(|database| database.files.len()).sum();
+            rows.push(vec![
+                json!(operator.name),
+                json!(operator.kind),
+                json!(operator.tasks.len()),
+                json!(state.name),
+                Value::Null,
+                Value::Null,
+                json!(files),
+            ]);
+        }
         for (name, (entries, bytes)) in inline::sizes(operator) {
             rows.push(line(&name, entries, bytes, 0));
         }
@@ -126,6 +140,13 @@ fn overview(folder: &JobFolder, manifest: &Manifest) -> Result<Answer> {
 /// The entries of one operator.
 fn entries(folder: &JobFolder, manifest: &Manifest, name: &str, options: &Options) -> Result<Answer> {
     let operator = find(manifest, name)?;
+    if let Some(database) = operator.tasks.iter().find_map(|task| task.database.as_ref()) {
+        let names: Vec<&str> = database.states.iter().map(|state| state.name.as_str()).collect();
+        let what = format!("operator \"{name}\" keeps its keyed state ({}) in a database of kind \"{}\"", names.join(", "), database.kind);
+        return Err(Error::new(ErrorKind::Invalid, "C313", format!("{what}, which this command cannot read"))
+            .data("nothing was changed; the checkpoint is intact")
+            .remedy("`staunch verify` proves its files; its entries are read by the job that is started from it"));
+    }
     let mut all = Vec::new();
     for state in state::names(operator) {
         if options.state.as_ref().is_none_or(|wanted| *wanted == state) {
