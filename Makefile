@@ -48,7 +48,7 @@ lint: ## format, tidy, lints
 	@$(MAKE) --no-print-directory fmt tidy clippy
 
 bench: ## own workloads
-	@scripts/install.sh build
+	@scripts/install.sh lint
 	$(STEP) "own workloads: $(BENCH)"
 	$(CARGO) run --release --locked -p staunch-bench -- $(BENCH)
 

@@ -44,7 +44,7 @@ need_compiler() {
 }
 
 # What the C library of the Kafka client and RocksDB are built with.
-need_librdkafka() {
+need_cpp() {
   local packages=()
   have g++ || packages+=(g++)
   have make || packages+=(make)
@@ -88,11 +88,11 @@ need_java() {
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
   build) need_compiler; need_rust ;;
-  lint) need_compiler; need_rust; need_librdkafka ;;
-  test) need_compiler; need_rust; need_librdkafka; need_kafka; need_stores ;;
+  lint) need_compiler; need_rust; need_cpp ;;
+  test) need_compiler; need_rust; need_cpp; need_kafka; need_stores ;;
   stores) need_compiler; need_rust; need_stores ;;
-  kafka) need_compiler; need_rust; need_librdkafka; need_kafka ;;
-  bench-flink) need_compiler; need_rust; need_java ;;
-  bench-kafka) need_compiler; need_rust; need_librdkafka; need_kafka; need_java ;;
+  kafka) need_compiler; need_rust; need_cpp; need_kafka ;;
+  bench-flink) need_compiler; need_rust; need_cpp; need_java ;;
+  bench-kafka) need_compiler; need_rust; need_cpp; need_kafka; need_java ;;
   *) die "usage: scripts/install.sh build|lint|test|stores|kafka|bench-flink|bench-kafka" ;;
 esac

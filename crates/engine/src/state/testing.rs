@@ -155,7 +155,8 @@ struct Snapshot<M> {
 macro_rules! check_subject {
     ($subject:ty, $operation:expr, $cases:expr, $name:ident) => {
         proptest::proptest! {
-            #![proptest_config(proptest::prelude::ProptestConfig { cases: $cases, ..Default::default() })]
+            // More of them when PROPTEST_CASES says so.
+            #![proptest_config(proptest::prelude::ProptestConfig::with_cases($cases.max(proptest::prelude::ProptestConfig::default().cases)))]
 
             #[test]
             fn $name(steps in $crate::state::testing::steps($operation, 150)) {

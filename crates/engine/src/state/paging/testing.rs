@@ -50,7 +50,8 @@ pub(crate) fn paged_steps<O: Clone + std::fmt::Debug + 'static>(
 macro_rules! check_paged {
     ($subject:ty, $operation:expr, $cases:expr, $name:ident) => {
         proptest::proptest! {
-            #![proptest_config(proptest::prelude::ProptestConfig { cases: $cases, ..Default::default() })]
+            // More of them when PROPTEST_CASES says so.
+            #![proptest_config(proptest::prelude::ProptestConfig::with_cases($cases.max(proptest::prelude::ProptestConfig::default().cases)))]
 
             #[test]
             fn $name(steps in $crate::state::paging::testing::paged_steps($operation, 150)) {
